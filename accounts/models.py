@@ -2,6 +2,7 @@
 
 from accounts.audit.models import AuditEvent
 from accounts.federation.models import Identity, UpstreamProvider, UpstreamSignIn
+from accounts.invitations.models import Invitation
 from accounts.mfa.passkeys.models import Passkey
 from accounts.mfa.recovery.models import RecoveryCode
 from accounts.mfa.totp.models import TotpFactor
@@ -13,6 +14,7 @@ __all__ = [
     "AuditEvent",
     "Identity",
     "ImportedUser",
+    "Invitation",
     "Passkey",
     "PendingDeletion",
     "RecoveryCode",

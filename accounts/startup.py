@@ -8,6 +8,7 @@ from accounts import signals
 from accounts.admin.access import sign_in as admin_sign_in
 from accounts.admin.access import step_up as admin_step_up
 from accounts.federation import registration as federation
+from accounts.invitations import registration as invitations
 from accounts.mfa import factors
 from accounts.mfa.reauthentication import SecondFactorMethod
 from accounts.outbox import checks as mail_checks
@@ -34,6 +35,7 @@ def connect() -> None:
     checks.register(mail_checks.check_mail, checks.Tags.security, deploy=True)
     signals.connect()
     federation.register()
+    invitations.register()
     transfer.register()
     admin_sign_in.connect()
     admin_step_up.connect()

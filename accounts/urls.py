@@ -8,7 +8,9 @@ from accounts.own_account.views import LanguageView, MeView, SignupView
 from accounts.pages import account as account_pages
 from accounts.pages import email as email_pages
 from accounts.pages import own_page, row_page
+from accounts.pages.invitation import InvitationPage
 from accounts.privacy.views import ExportView
+from accounts.staff.invitation_views import InvitationsView, InvitationView
 from accounts.staff.views import AuditExportView, AuditView, MembershipView, RolesView, UsersView, UserView
 from accounts.verdict.views import FailuresView, VerdictView
 
@@ -32,6 +34,7 @@ page_urlpatterns: list[URLPattern] = [
     path("account/restore", email_pages.RestorePage.as_view(), name="restore"),
     path("account", account_pages.AccountHome.as_view()),
     path("account/", account_pages.AccountHome.as_view()),  # as people type it
+    path("account/invitation", InvitationPage.as_view(), name="invitation"),
     path("account/security", own_page.OverviewPage.as_view(), name="security-page"),
     path("account/security/<slug:section>", row_page.RowPage.as_view(), name="account-row"),
     path("account/security/<slug:section>/<uuid:item>", row_page.RowPage.as_view(), name="account-item"),
@@ -40,6 +43,8 @@ page_urlpatterns: list[URLPattern] = [
 ]
 staff_urlpatterns: list[URLPattern] = [
     path("users", UsersView.as_view(), name="users"),
+    path("users/invitations", InvitationsView.as_view(), name="invitations"),
+    path("users/invitations/<uuid:invitation_id>", InvitationView.as_view(), name="invitation"),
     path("users/<uuid:user_id>", UserView.as_view(), name="user"),
     path("users/<uuid:user_id>/verdict", VerdictView.as_view(), name="user-verdict"),
     path("users/<uuid:user_id>/failures", FailuresView.as_view(), name="user-failures"),

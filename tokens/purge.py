@@ -13,6 +13,7 @@ from django.db import connection, transaction
 from django.db.models import Model
 
 from accounts.audit import queries as audit_queries
+from accounts.invitations import queries as invitations
 from accounts.outbox import queue as outbox
 from accounts.outbox import tokens as email_tokens
 from accounts.privacy import units as deletions
@@ -49,6 +50,7 @@ class Purged:
     throttle_counts: int
     email_tokens: int
     mails: int
+    invitations: int
     audit_events: int
     admin_log: int
     used_once: int
@@ -59,9 +61,10 @@ def purge_expired(*, batch: int = DEFAULT_BATCH, keep_s: int = SESSION_KEEP_S) -
     """Delete sessions that ended some time ago, and all other rows that have no use any more.
 
     These are: accounts whose days of grace are over, expired sessions of the admin, old invalidations, finished signing
-    keys, old counts of the throttles, expired e-mail tokens, messages given up a month ago, audit events older than
-    IRONAUTH_AUDIT_KEEP_DAYS and the admin's log of that time, records of used tokens that are long dead, OAuth codes,
-    pushed requests and device grants. Safe to run at any time and more than once at a time.
+    keys, old counts of the throttles, expired e-mail tokens, messages given up a month ago, invitations that ended a
+    month ago, audit events older than IRONAUTH_AUDIT_KEEP_DAYS and the admin's log of that time, records of used tokens
+    that are long dead, OAuth codes, pushed requests and device grants. Safe to run at any time and more than once at a
+    time.
 
     Args:
         batch: Rows per transaction.
@@ -80,6 +83,7 @@ def purge_expired(*, batch: int = DEFAULT_BATCH, keep_s: int = SESSION_KEEP_S) -
         throttle_counts=_in_batches(infrastructure.purge_throttles, batch),
         email_tokens=_in_batches(lambda rows: email_tokens.purge(before=clock.now(), batch=rows), batch),
         mails=_in_batches(lambda rows: outbox.purge_failed(batch=rows), batch),
+        invitations=_in_batches(lambda rows: invitations.purge(batch=rows), batch),
         audit_events=_in_batches(lambda rows: audit_queries.delete_batch(audited_before, size=rows), batch),
         admin_log=_in_batches(lambda rows: _purge_admin_log(audited_before, rows), batch),
         used_once=_in_batches(lambda rows: single_use.purge(batch=rows), batch),

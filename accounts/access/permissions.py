@@ -83,6 +83,16 @@ class MembershipPermission(StaffPermission):
     }
 
 
+class InvitationPermission(StaffPermission):
+    """Rights over invitations."""
+
+    needed: ClassVar[dict[str, str]] = {
+        "GET": "accounts.view_invitation",
+        "POST": "accounts.add_invitation",
+        "DELETE": "accounts.delete_invitation",
+    }
+
+
 class MfaResetPermission(StaffPermission):
     """The right to take away second factors."""
 

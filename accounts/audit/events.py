@@ -35,6 +35,12 @@ class Event(enum.StrEnum):
         return event
 
     SIGN_UP = "sign_up", Family.SIGNING_IN, "Sign-up"
+    # By staff: somebody was asked to make an account; and what came of it.
+    INVITATION_MADE = "invitation_made", Family.STAFF, "Invitation made"
+    INVITATION_SENT_AGAIN = "invitation_sent_again", Family.STAFF, "Invitation sent again"
+    INVITATION_WITHDRAWN = "invitation_withdrawn", Family.STAFF, "Invitation withdrawn"
+    # An account was made of it: there is no SIGN_UP beside.
+    INVITATION_ACCEPTED = "invitation_accepted", Family.SIGNING_IN, "Sign-up by invitation"
     SIGN_IN = "sign_in", Family.SIGNING_IN, "Sign-in"
     # A right password, and nothing open yet: a sign-in follows, or does not.
     SECOND_FACTOR_ASKED = "second_factor_asked", Family.SIGNING_IN, "Right password, second factor asked for"

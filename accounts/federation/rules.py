@@ -20,7 +20,8 @@ class Told(NamedTuple):
     """What a provider says of somebody whose identity is not known here, and what the operator says of the provider.
 
     ``is_verified``: the provider has verified the address, and the operator trusts it to. ``is_authority``: it runs the
-    mailboxes of the address's domain. ``may_create``: it makes accounts, and anybody may sign up here.
+    mailboxes of the address's domain. ``may_create``: it makes accounts, and anybody may sign up
+    here, or this address is invited.
     """
 
     has_email: bool

@@ -21,6 +21,7 @@ from accounts.federation.kinds.kind import UpstreamPerson
 from accounts.federation.models import SUBJECT_CHARACTERS, URI_CHARACTERS, Identity, UpstreamProvider, UpstreamSignIn
 from accounts.federation.outputs import IdentityOut, ProviderOut
 from accounts.federation.rules import Holder, Step, Told, next_step
+from accounts.invitations import queries as invitations
 from accounts.mfa.passkeys.models import Passkey
 from accounts.outbox import queue as outbox
 from accounts.outbox import tokens as email_tokens
@@ -125,13 +126,27 @@ def _told(provider: UpstreamProvider, person: UpstreamPerson) -> tuple[Told, str
         has_email=bool(email),
         is_verified=bool(email) and person.email_verified and provider.trusts_email,
         is_authority=bool(domain) and domain in [str(one).lower() for one in provider.domains],
-        may_create=provider.creates_accounts and settings.IRONAUTH_SIGN_UP == "open",
+        may_create=False,
     )
-    return told, emails.fold(email) if email else ""
+    key = emails.fold(email) if email else ""
+    return told._replace(may_create=_may_create(provider, told, key)), key
+
+
+def _may_create(provider: UpstreamProvider, told: Told, key: str) -> bool:
+    """Tell whether a first sign-in makes an account: with sign-up by invitation, for an invited, verified address."""
+    if not provider.creates_accounts:
+        return False
+    if settings.IRONAUTH_SIGN_UP == "invitation":
+        return told.is_verified and invitations.waits_for(key)
+    return settings.IRONAUTH_SIGN_UP == "open"
 
 
 def _create(provider: UpstreamProvider, person: UpstreamPerson) -> UUID:
-    """Make an account with the verified address and the identity; return it. Six queries."""
+    """Make an account with the verified address and the identity; return it. Seven queries, or those of an invitation.
+
+    Raises:
+        UpstreamRefused: It needed an invitation, which was used or withdrawn meanwhile.
+    """
     user = User.objects.hashed(
         email=person.email,
         encoded=make_password(None),
@@ -139,7 +154,10 @@ def _create(provider: UpstreamProvider, person: UpstreamPerson) -> UUID:
         email_verified_at=clock.now(),
     )
     user_queries.add(user)
-    audit.record(Event.SIGN_UP, actor_id=user.pk, user_id=user.pk, details={"provider": provider.slug})
+    if not invitations.accept_elsewhere(user, provider.slug):
+        if settings.IRONAUTH_SIGN_UP != "open":  # used or withdrawn meanwhile
+            raise UpstreamRefused("invitation")
+        audit.record(Event.SIGN_UP, actor_id=user.pk, user_id=user.pk, details={"provider": provider.slug})
     _insert(user.pk, provider, person)
     return user.pk
 

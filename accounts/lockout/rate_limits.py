@@ -34,7 +34,9 @@ from ironauth.infrastructure.ratelimit import window as sliding_window
 from ironauth.infrastructure.ratelimit.window import RateLimitHit, Refusal, Slot
 from ironauth.infrastructure.telemetry.logs import get_logger
 
-type MailKind = Literal["reset", "verification", "sign-up", "sign-in", "change"]  # what is asked for, whatever is sent
+type MailKind = Literal[
+    "reset", "verification", "sign-up", "sign-in", "change", "invitation"
+]  # what is asked for, whatever is sent
 
 #: What helps instead of waiting, by rule and kind of count. A wait that is too long to sit out has more to offer.
 _REMEDIES: Final = {("second_factor", "account"): " A recovery code or a passkey signs in at once."}

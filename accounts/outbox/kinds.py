@@ -35,6 +35,7 @@ class Kind(enum.StrEnum):
     NEW_DEVICE = "new_device"
     ACCOUNT_EXISTS = "account_exists"
     ACCOUNT_DELETION = "account_deletion", "email-pages:restore"
+    INVITATION = "invitation", "email-pages:invitation"
     MFA_ENABLED = "mfa_enabled"
     MFA_DISABLED = "mfa_disabled"
     MFA_RESET = "mfa_reset"

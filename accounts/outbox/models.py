@@ -17,6 +17,8 @@ MAX_ADDRESS = 254  # characters; accounts.email_address.MAX_LENGTH, which knows 
 class EmailToken(models.Model):
     """What a link in a message allows once. Without a user it allows nothing: it was made for an unknown address.
 
+    But an invitation's: it is made for who has no account yet, and its row names it.
+
     The row goes when the token is used, when a newer one of its purpose is made, and with the password or the
     address it was made under.
     """
@@ -29,6 +31,7 @@ class EmailToken(models.Model):
         RESET_PASSWORD = "reset_password"  # noqa: S105 - a purpose, not a password
         RESTORE_ACCOUNT = "restore_account"
         SIGN_IN = "sign_in"
+        INVITATION = "invitation"
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     purpose = models.CharField(max_length=16, choices=Purpose)

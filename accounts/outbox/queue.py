@@ -72,8 +72,8 @@ def enqueue(
         recipient: The address; "" for a row that only has to cost what a message costs.
         user_id: Whose account it is about.
         token_id: The token its link brings.
-        facts: For the templates; nothing secret, and nothing long that a stranger chose: it would be sent in this
-            product's name.
+        facts: For the templates, and ``language``, where it is not the caller's. Nothing secret, and nothing long that
+            a stranger chose: it would be sent in this product's name.
     """
     mail_id, now = new_id(), clock.now()
     _INSERT.run(
@@ -82,7 +82,7 @@ def enqueue(
         recipient=recipient,
         user_id=user_id,
         token_id=token_id,
-        facts={**(facts or {}), **_language()},
+        facts={**_language(), **(facts or {})},
         created_at=now,
         next_try_at=now,
         tries=0,

@@ -3,9 +3,9 @@
 ``accounts/mail/<kind>.subject.txt`` and ``.txt``; a file of the same name in ``IRONAUTH_TEMPLATES`` takes the place of
 ours. The HTML part has the same text: ``accounts/mail/message.html`` sets its paragraphs, or ``<kind>.html`` where a
 deployment has one. Templates see ``site`` (IRONAUTH_BRAND_NAME), ``issuer`` (its origin), ``token``, ``minutes`` (its
-life), ``link`` (the page it opens, with the token in it) and the ``facts`` of the message. Our templates show nothing
-that a stranger typed: otherwise anybody could sign up with another person's address and a name full of links, and have
-us send them.
+life; an invitation's is ``days``), ``link`` (the page it opens, with the token in it) and the ``facts`` of the message.
+Our templates show nothing that a stranger typed: otherwise anybody could sign up with another person's address and a
+name full of links, and have us send them.
 """
 
 from email.message import EmailMessage
@@ -75,6 +75,7 @@ def _rendered(mail: Claimed) -> EmailMultiAlternatives:
         "token": token,
         "code": mail.code,
         "minutes": settings.IRONAUTH_EMAIL_TOKEN_MIN,
+        "days": settings.IRONAUTH_INVITATION_TTL,
     }
     name = f"accounts/mail/{mail.kind}"
     subject = " ".join(render_to_string(f"{name}.subject.txt", context).split())[:SUBJECT_CHARACTERS]

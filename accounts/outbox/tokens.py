@@ -61,9 +61,9 @@ _REPLACE: Final = CompiledDelete(
     )
 )
 _USE: Final = CompiledDelete(lambda: EmailToken.objects.filter(pk=_ID, expires_at__gt=_NOW))
-#: Not for taking a deletion back: that ends when the account does.
+#: Not for taking a deletion back, which ends when the account does, nor for an invitation, which has days of its own.
 _RENEW: Final = CompiledUpdate(
-    lambda: EmailToken.objects.filter(pk=_ID).exclude(purpose=Purpose.RESTORE_ACCOUNT),
+    lambda: EmailToken.objects.filter(pk=_ID).exclude(purpose__in=(Purpose.RESTORE_ACCOUNT, Purpose.INVITATION)),
     expires_at=Param("expires_at", models.DateTimeField()),
 )
 
@@ -173,16 +173,37 @@ def find(token: str, *purposes: Purpose) -> FoundToken | None:
         token: What the link brought, not yet judged.
         *purposes: What the token may have been made for.
     """
+    row = _genuine(token)
+    if row is None:
+        return None
+    token_id, purpose, _, new_email, user_id, email, name, is_active = row
+    wanted = (False,) if purpose == Purpose.RESTORE_ACCOUNT else (True,)  # None: it was made for nobody
+    if is_active not in wanted or purpose not in purposes:
+        return None
+    return FoundToken(token_id, purpose, new_email, user_id, email, name)
+
+
+def find_without_user(token: str, purpose: Purpose) -> uuid.UUID | None:
+    """Return the id of this token, when it is good for ``purpose`` and was made for nobody. At most one query.
+
+    Args:
+        token: The text of a link.
+        purpose: What it has to be good for.
+    """
+    row = _genuine(token)
+    if row is None or row[1] != purpose or row[4] is not None:
+        return None
+    token_id: uuid.UUID = row[0]
+    return token_id
+
+
+def _genuine(token: str) -> list[Any] | None:
+    """Return the row of a token that this server made and that has not expired; its columns are ``_COLUMNS``."""
     parts = _parts(token)
     rows = _FIND.rows(id=parts[0], now=clock.now()) if parts else []
     if not parts or not rows:
         return None
-    token_id, purpose, digest, new_email, user_id, email, name, is_active = rows[0]
-    genuine = hmac.compare_digest(hashlib.sha256(parts[1]).digest(), bytes(digest))
-    wanted = (False,) if purpose == Purpose.RESTORE_ACCOUNT else (True,)  # None: it was made for nobody
-    if not genuine or is_active not in wanted or purpose not in purposes:
-        return None
-    return FoundToken(token_id, purpose, new_email, user_id, email, name)
+    return rows[0] if hmac.compare_digest(hashlib.sha256(parts[1]).digest(), bytes(rows[0][2])) else None
 
 
 def consume(token_id: uuid.UUID) -> bool:

@@ -52,13 +52,13 @@ async def sign_up(*, email: str, password: str, name: str = "", address: str = "
         with_code: Whether the message also has a code of six digits, for the page that asks for it.
 
     Raises:
-        SignUpClosed: Nobody may make an account here.
+        SignUpClosed: Nobody may make an account here without an invitation, or at all.
         EmailTaken: Another account has the address, and people may be told.
         ValidationFailed: The policy refuses the password, or a breach has it.
         Overloaded: The hash pool is full.
         Throttled: Too many came from the client, or were mailed to.
     """
-    if settings.IRONAUTH_SIGN_UP == "closed":
+    if settings.IRONAUTH_SIGN_UP != "open":
         raise SignUpClosed
     hash_pool().require_capacity()
     require_policy(password, email=email, name=name, field="password")

@@ -5,6 +5,8 @@ from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework.response import Response
 
 from accounts.errors import EmailTaken, InvalidCredentials, LastSuperuser, SignUpClosed, StepUpRequired, UserProtected
+from accounts.invitations import services as invitations
+from accounts.invitations.errors import InvalidInvitation
 from accounts.own_account import services as own_account
 from accounts.users import services
 from accounts.users.inputs import DeleteAccountInput, LanguageInput, ProfileInput, SignupInput
@@ -31,17 +33,26 @@ class SignupView(AsyncAPIView):
         request=SignupInput,
         responses={
             201: UserOut,
-            202: OpenApiResponse(None, "Where addresses must be verified: always, with a message to the address."),
-            400: ValidationFailed,
+            202: OpenApiResponse(
+                None, "Where addresses must be verified: always without an invitation, with a message to the address."
+            ),
+            400: (ValidationFailed, InvalidInvitation),
             403: SignUpClosed,
             409: EmailTaken,
             429: Throttled,
         },
     )
     async def post(self, request: ApiRequest) -> Response:
-        """Create an account; unknown fields are ignored, so nobody signs up as staff."""
+        """Create an account; unknown fields are ignored, so nobody signs up as staff.
+
+        With ``invitation``, the token of an invitation's link, also where sign-up is by invitation only; the address is
+        verified then, and the account has the roles that came with the invitation.
+        """
         data = await self.validated(request, SignupInput)
-        user = (await own_account.sign_up(**data, address=client_context.address_of(request))).user
+        address, invitation = client_context.address_of(request), data.pop("invitation", None)
+        if invitation is not None:
+            return Response(await invitations.accept(token=invitation, **data, address=address), status=201)
+        user = (await own_account.sign_up(**data, address=address)).user
         return Response(user, status=201 if user else 202)
 
 

@@ -38,13 +38,16 @@ class TokenPage(PageLanguage, OpenView):
 
     parser_classes: ClassVar[list[Any]] = [FormParser]
     template: ClassVar[str]
+    headers: ClassVar[dict[str, str]] = HEADERS
+    #: What is said of a link that is of no use.
+    invalid: ClassVar[type[DomainError]] = InvalidEmailToken
 
     @extend_schema(exclude=True)
     async def get(self, request: ApiRequest) -> HttpResponse:
         """Show the form, or that the link is of no use: nobody fills in a form for nothing."""
         token = request.query_params.get("token", "")
         if not token:
-            return self._failed(InvalidEmailToken())
+            return self._failed(self.invalid())
         try:
             return self._page(token=token, **await self.about(token))
         except DomainError as error:  # the database is away
@@ -60,7 +63,7 @@ class TokenPage(PageLanguage, OpenView):
         except ValidationError as error:  # of the form itself
             fields = error.detail if isinstance(error.detail, dict) else {}
             if "token" in fields:
-                return self._failed(InvalidEmailToken())
+                return self._failed(self.invalid())
             return await self._again(request, [str(reason) for reasons in fields.values() for reason in reasons])
         except DomainError as error:
             return self._failed(error)
@@ -82,15 +85,16 @@ class TokenPage(PageLanguage, OpenView):
             return self._failed(error)
         return self._page(token=token, reasons=reasons, status=ValidationFailed.status, **about)
 
-    def _failed(self, error: DomainError) -> HttpResponse:
+    def _failed(self, error: DomainError, **context: Any) -> HttpResponse:
         """Return what went wrong; a link that is of no use any more comes with the page where to ask for another."""
-        page = self._page(failure=error.detail, status=error.status, stale=isinstance(error, InvalidEmailToken))
+        stale = isinstance(error, self.invalid)
+        page = self._page(failure=error.detail, status=error.status, stale=stale, **context)
         for name, value in error.headers.items():
             page.headers[name] = value
         return page
 
     def _page(self, *, status: int = 200, **context: Any) -> HttpResponse:
-        return HttpResponse(render_to_string(self.template, context), status=status, headers=HEADERS)
+        return HttpResponse(render_to_string(self.template, context), status=status, headers=self.headers)
 
 
 class VerifyPage(TokenPage):

@@ -12,7 +12,14 @@ from typing import Any, Final, NamedTuple
 
 from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, IntegrityError, models, transaction
-from django.db.models.deletion import CASCADE, DB_CASCADE, DO_NOTHING, Collector, get_candidate_relations_to_delete
+from django.db.models.deletion import (
+    CASCADE,
+    DB_CASCADE,
+    DB_SET_NULL,
+    DO_NOTHING,
+    Collector,
+    get_candidate_relations_to_delete,
+)
 from django.db.models.signals import post_delete, pre_delete
 
 from accounts import email_address as emails
@@ -286,7 +293,7 @@ def delete(user: User) -> None:
 
     As Django's ``delete()`` does, but with statements compiled once: half of it was compiling them.
 
-    One query for each table whose rows go with a user, unless the database cascades to them itself, and one for the
+    One query for each table whose rows go with a user, unless the database sees to them itself, and one for the
     user. What the receivers do comes on top. Receivers of the tables' own signals have to be connected at start-up.
     """
     deletes = _dependents()
@@ -310,7 +317,7 @@ def _dependents() -> tuple[CompiledDelete, ...] | None:
     for relation in relations:
         foreign_key = relation.field
         on_delete = foreign_key.remote_field.on_delete
-        if on_delete in (DB_CASCADE, DO_NOTHING):
+        if on_delete in (DB_CASCADE, DB_SET_NULL, DO_NOTHING):
             continue
         hanging = relation.related_model._base_manager.filter(**{foreign_key.attname: _ID})  # noqa: SLF001 - as above
         if on_delete is not CASCADE or not collector.can_fast_delete(hanging, from_field=foreign_key):

@@ -11,6 +11,7 @@ from accounts.audit import queries as audit_queries
 from accounts.audit.exporting import Format
 from accounts.audit.recording import Event, Outcome
 from accounts.fields import TextField
+from accounts.invitations import queries as invitation_queries
 from accounts.staff.roles import units as role_units
 from accounts.users import inputs
 from accounts.users.paging import DEFAULT_ORDERING, ORDERINGS
@@ -121,6 +122,23 @@ class RoleListInput(serializers.Serializer[Any]):
         ):
             raise serializers.ValidationError(
                 "This cursor does not belong to this list and ordering: start without one.", code="invalid_cursor"
+            )
+        return text
+
+
+class InvitationListInput(serializers.Serializer[Any]):
+    """Query of ``GET /users/invitations``."""
+
+    cursor = TextField(required=False, allow_blank=True, help_text="From `next` or `previous` of another page.")
+    page_size = serializers.IntegerField(
+        required=False, min_value=1, max_value=MAX_PAGE_SIZE, default=DEFAULT_PAGE_SIZE
+    )
+
+    def validate_cursor(self, text: str) -> str:
+        """Refuse what is no cursor of this list."""
+        if len(text) > MAX_CURSOR or (text and not paging.belongs(text, invitation_queries.ORDERING)):
+            raise serializers.ValidationError(
+                "This cursor does not belong to this list: start without one.", code="invalid_cursor"
             )
         return text
 

@@ -8,12 +8,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from django.contrib.auth.models import Group, Permission
+from django.contrib.auth.models import Group
 from django.db import models
-from django.db.models import Prefetch, QuerySet, UUIDField
+from django.db.models import UUIDField
 
 from accounts import email_address as emails
 from accounts.access.rights import Rights, rights_of, target_of
+from accounts.access.roles import named as named_roles
+from accounts.access.roles import with_permissions
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event
 from accounts.errors import EmailTaken
@@ -30,7 +32,7 @@ from accounts.users.models import User
 from accounts.users.outputs import UserOut, user_out
 from ironauth.infrastructure.api.paging import Page, decode
 from ironauth.infrastructure.core import clock
-from ironauth.infrastructure.core.errors import FieldError, NotFound, PermissionDenied, ValidationFailed
+from ironauth.infrastructure.core.errors import NotFound, PermissionDenied
 from ironauth.infrastructure.db.compiled import CompiledOfMany, CompiledSelect, Param
 
 VERIFY_EMAIL: Final = "accounts.verify_email"
@@ -105,7 +107,7 @@ def roles_of_new_user(*, actor_id: uuid.UUID, values: Mapping[str, Any]) -> list
         rights.require_superuser("make somebody staff")
     if values["email_verified"]:
         rights.require(VERIFY_EMAIL)
-    roles = _roles(values["roles"])
+    roles = named_roles(values["roles"])
     rights.require_grantable(roles)
     if user_queries.email_is_taken(emails.fold(values["email"])):
         raise EmailTaken
@@ -305,7 +307,7 @@ def set_role(*, actor_id: uuid.UUID, user_id: uuid.UUID, role: str, member: bool
 
 def require_roles(names: Iterable[str]) -> None:
     """Raise ``ValidationFailed`` naming every role of ``names`` that does not exist."""
-    _roles(names)
+    named_roles(names)
 
 
 def _target(actor_id: uuid.UUID, user_id: uuid.UUID, permission: str) -> tuple[Rights, User]:
@@ -338,35 +340,12 @@ def _store(rights: Rights, user: User, touched: set[str], roles: Iterable[str] |
 
 def _replace_roles(rights: Rights, user: User, names: Iterable[str]) -> dict[str, list[str]]:
     """Make ``names`` the user's roles; those that are given or taken have to be grantable, and are returned."""
-    wanted = {role.name: role for role in _roles(names)}
-    held = {role.name: role for role in _with_permissions(user.groups.all())}
+    wanted = {role.name: role for role in named_roles(names)}
+    held = {role.name: role for role in with_permissions(user.groups.all())}
     rights.require_grantable((wanted | held)[name] for name in wanted.keys() ^ held.keys())
     user.groups.set(wanted.values())
     moved = {"roles_given": wanted.keys() - held.keys(), "roles_taken": held.keys() - wanted.keys()}
     return {name: sorted(roles) for name, roles in moved.items() if roles}
-
-
-def _roles(names: Iterable[str]) -> list[Group]:
-    """Return the roles of these names; raises ``ValidationFailed`` (field ``roles``) naming every unknown one."""
-    wanted = sorted(set(names))
-    rows = _with_permissions(Group.objects.filter(name__in=_storable(wanted))) if wanted else ()
-    found = {group.name: group for group in rows}
-    unknown = [name for name in wanted if name not in found]
-    if unknown:
-        raise ValidationFailed(
-            errors=[FieldError("roles", "unknown_role", f"There is no role {name!r}.") for name in unknown]
-        )
-    return [found[name] for name in wanted]
-
-
-def _storable(names: Iterable[str]) -> list[str]:
-    """Return ``names`` without those Postgres cannot even be asked for (NUL)."""
-    return [name for name in names if "\x00" not in name]
-
-
-def _with_permissions(groups: "QuerySet[Group]") -> "QuerySet[Group]":
-    """Return ``groups`` with their permissions fetched in one more query."""
-    return groups.prefetch_related(Prefetch("permissions", Permission.objects.select_related("content_type")))
 
 
 def roles_of(user_ids: Sequence[uuid.UUID]) -> Mapping[uuid.UUID, Sequence[str]]:

@@ -71,6 +71,10 @@ class SignupInput(ChoosesPassword):
     email = NewEmailField()
     password = PasswordField()
     name = NameField(required=False, default="")
+    invitation = TextField(
+        required=False,
+        help_text="The token of an invitation's link, which is to this address: the account counts as verified then.",
+    )
 
 
 class EmailInput(serializers.Serializer[Any]):

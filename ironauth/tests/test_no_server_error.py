@@ -52,6 +52,7 @@ PAGE_QUERY: Final = {
     "/email/verify": ["token"],
     "/password/reset": ["token"],
     "/account/restore": ["token"],
+    "/account/invitation": ["token"],
 }  # fmt: skip
 #: Fields of the forms of an account's rows.
 OF_ROWS: Final = sorted(
@@ -67,6 +68,7 @@ PAGE_FORMS: Final = {
     "/oauth/device": ["user_code"],
     "/account/security": ["form", "act"],
     "/account/security/password": ["form", "act", *OF_ROWS],
+    "/account/invitation": ["token", "name", "password"],
     **{path: PAGE_QUERY[path] for path in ("/oauth/authorize", "/oauth/logout")},
 }
 #: Parameters of the admin's lists, filters and look-ups.
@@ -81,7 +83,7 @@ CSRF: Final = "c" * 32
 #: Parameters of paths; most are ids.
 VALUES: Final = (
     "client_id", "content_type_id", "family", "form", "id", "object_id", "passkey_id", "role", "session_id", "user_id",
-    "identity_id", "item", "section", "slug",
+    "identity_id", "invitation_id", "item", "section", "slug",
 )  # fmt: skip
 #: A page of staff costs ten times what a call of the API does: what its one reader of bodies, Django's, may stumble on.
 ADMIN_BODIES: Final = [

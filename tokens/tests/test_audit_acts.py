@@ -13,6 +13,9 @@ from django.urls import reverse
 
 from accounts.audit import recording as audit
 from accounts.audit.models import AuditEvent
+from accounts.outbox import tokens as email_tokens
+from accounts.outbox.models import EmailToken
+from accounts.outbox.tokens import Purpose
 from accounts.users import queries as user_queries
 from accounts.users.models import User
 from accounts.users.services import account_snapshot
@@ -31,6 +34,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
 NEW_PASSWORD = "seven amber kites over Lyon"
 SIGNUP, ALL, SESSIONS = "/api/v1/access/signup", "/api/v1/access/logout-all", "/api/v1/access/sessions"
 USERS, ROLES = "/api/v1/users", "/api/v1/roles"
+INVITATIONS = f"{USERS}/invitations"
 
 
 Act = Callable[[Stage], Awaitable[Expected | None]]
@@ -217,12 +221,41 @@ async def be_denied_by_a_bad_request(stage: Stage) -> Expected:
     return by_member(stage, event="access_denied", outcome="refused", user_id=None, details=details)
 
 
+async def invite(stage: Stage) -> Expected:
+    body = {"email": "ida@example.com", "roles": ["support"]}
+    made = await stage.send("POST", INVITATIONS, 201, body, stage.root_pair)
+    details = {"invitation": made["id"], "roles": ["support"]}
+    return by_root(stage, event="invitation_made", user_id=None, details=details)
+
+
+async def withdraw_invitation(stage: Stage) -> Expected:
+    made = await stage.send("POST", INVITATIONS, 201, {"email": "ida@example.com"}, stage.root_pair)
+    await sync_to_async(_forget_events)("invitation_made")
+    await stage.send("DELETE", f"{INVITATIONS}/{made['id']}", 204, pair=stage.root_pair)
+    return by_root(stage, event="invitation_withdrawn", user_id=None, details={"invitation": made["id"]})
+
+
+async def accept_invitation(stage: Stage) -> Expected:
+    invited = await stage.send("POST", INVITATIONS, 201, {"email": "ida@example.com"}, stage.root_pair)
+    await sync_to_async(_forget_events)("invitation_made")
+    token = email_tokens.text(await EmailToken.objects.aget(purpose=Purpose.INVITATION))
+    body = {"email": "ida@example.com", "password": PASSWORD, "invitation": token}
+    new = uuid.UUID((await stage.send("POST", SIGNUP, 201, body))["id"])
+    details = {"invitation": invited["id"], "roles": [], "roles_left_out": []}
+    return {"event": "invitation_accepted", "actor_id": new, "user_id": new, "session_id": None, "details": details}
+
+
+def _forget_events(event: str) -> None:
+    AuditEvent.objects.filter(event=event)._raw_delete("default")
+
+
 ACTS: tuple[Act, ...] = (
     sign_up, sign_up_taken, sign_in, sign_in_wrong, sign_in_too_late, sign_in_unknown, refresh, reuse, sign_out,
     sign_out_by_access_token, sign_out_everywhere, end_session, end_foreign_session, change_password,
     change_password_wrong, rename, look, delete_account, delete_account_wrong, export_data, create_user,
     create_user_taken, change_user, change_user_but_not_their_roles, delete_user, give_role, take_role, create_role,
-    create_role_taken, end_sessions, be_denied, be_denied_by_a_bad_request,
+    create_role_taken, invite, withdraw_invitation, accept_invitation, end_sessions, be_denied,
+    be_denied_by_a_bad_request,
 )  # fmt: skip
 
 

@@ -550,7 +550,7 @@ async def test_a_role_deleted_that_moment(
     path = f"{USERS}/{target.pk}"
     gone = await role("gone")
     await Group.objects.filter(pk=gone.pk).adelete()
-    monkeypatch.setattr(staff_units, "_roles", lambda _: [gone])
+    monkeypatch.setattr(staff_units, "named_roles", lambda _: [gone])
     monkeypatch.setattr(staff_units._ROLE, "rows", lambda **_: [[gone.pk, None, None]])
     assert _codes(await call("PUT", f"{path}/roles/gone")) == (404, "not_found")
     for method, where, body in (

@@ -69,9 +69,16 @@ MAIL = Section(
     ),
     Setting(
         "IRONAUTH_SIGN_UP",
-        "open: anybody may make an account; closed: staff make accounts, by the admin or the API.",
+        "open: anybody may make an account; invitation: who has got an invitation of staff may; closed: staff make "
+        "accounts, by the admin or the API.",
         default="open",
-        choices=("open", "closed"),
+        choices=("open", "invitation", "closed"),
+    ),
+    Setting(
+        "IRONAUTH_INVITATION_TTL",
+        "How long the link of an invitation works, {least} to {most} days.",
+        default=7,
+        limit=Limit(1, 30, "days", "people are away for a week; a link in a mailbox makes an account"),
     ),
     Setting(
         "IRONAUTH_SIGN_IN_FORM",

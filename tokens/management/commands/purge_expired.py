@@ -13,7 +13,8 @@ class Command(BaseCommand):
 
     help = (
         "Delete accounts whose days of grace are over, ended sessions, the admin's too, old invalidations, "
-        "finished keys, old counts, dead e-mail tokens, old audit events and OAuth codes, in short transactions."
+        "finished keys, old counts, dead e-mail tokens, old invitations, old audit events and OAuth codes, in short "
+        "transactions."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -35,6 +36,7 @@ class Command(BaseCommand):
                 f"deleted accounts={purged.accounts} accounts_kept={purged.accounts_kept} sessions={purged.sessions} "
                 f"admin_sessions={purged.admin_sessions} invalidations={purged.invalidations} "
                 f"signing_keys={purged.signing_keys} throttle_counts={purged.throttle_counts} "
-                f"email_tokens={purged.email_tokens} mails={purged.mails} audit_events={purged.audit_events} "
-                f"admin_log={purged.admin_log} used_once={purged.used_once} oauth={purged.oauth}"
+                f"email_tokens={purged.email_tokens} mails={purged.mails} invitations={purged.invitations} "
+                f"audit_events={purged.audit_events} admin_log={purged.admin_log} "
+                f"used_once={purged.used_once} oauth={purged.oauth}"
             )

@@ -45,7 +45,7 @@ class AccountEntrance(OAuthPage):
         """Show the page."""
         await providers.refresh()
         state = authorization_state.begin_account(_destination(request.query_params.get("next", "")))
-        if self.signs_up and settings.IRONAUTH_SIGN_UP == "closed":
+        if self.signs_up and settings.IRONAUTH_SIGN_UP != "open":
             raise SignUpClosed
         provider = providers.wanted(request.query_params.get("provider", ""), "")
         if provider is not None:
@@ -62,7 +62,7 @@ class SignUpForm(SignInForm):
         """Make an account and sign in, or ask for the code that proves the address; without fields, show the page."""
         state, client = await self.resumed_sign_in(request)
         browser = authorization_state.browser_of(request)
-        if settings.IRONAUTH_SIGN_UP == "closed":
+        if settings.IRONAUTH_SIGN_UP != "open":
             raise SignUpClosed
         if "email" not in request.data:
             return authorize_pages.sign_up(state, client, browser)

@@ -92,9 +92,10 @@ async def test_a_client_asks_for_a_new_account(api: httpx.AsyncClient, client: O
     page = await send(api, await authorize(api, client, prompt="create"), SIGNIN)
     assert is_page(page, 200, "Sign in")
     assert "create" in (await api.get("/.well-known/openid-configuration")).json()["prompt_values_supported"]
-    settings.IRONAUTH_SIGN_UP = "closed"
-    assert answered(await authorize(api, client, prompt="create"))["error"] == "invalid_request"
-    assert "create" not in (await api.get("/.well-known/openid-configuration")).json()["prompt_values_supported"]
+    for rule in ("closed", "invitation"):
+        settings.IRONAUTH_SIGN_UP = rule
+        assert answered(await authorize(api, client, prompt="create"))["error"] == "invalid_request"
+        assert "create" not in (await api.get("/.well-known/openid-configuration")).json()["prompt_values_supported"]
 
 
 async def test_the_code_of_the_message_goes_on(api: httpx.AsyncClient, client: OAuthClient, settings: Settings) -> None:
@@ -231,10 +232,11 @@ async def test_nothing_typed_is_lost(api: httpx.AsyncClient, member: Member, set
     assert not await User.objects.filter(email=NEW["email"]).aexists()
 
 
-async def test_a_closed_service(api: httpx.AsyncClient, client: OAuthClient, settings: Settings) -> None:
-    """Nobody makes an account by page or API, and no page offers it."""
+@pytest.mark.parametrize("rule", ["closed", "invitation", "a value of tomorrow"])
+async def test_a_closed_service(api: httpx.AsyncClient, client: OAuthClient, settings: Settings, rule: str) -> None:
+    """Nobody makes an account by page or API, and no page offers it; by invitation, nobody without one."""
     page = await authorize(api, client)
-    settings.IRONAUTH_SIGN_UP = "closed"
+    settings.IRONAUTH_SIGN_UP = rule
     assert is_page(await api.get("/account/signup"), 403, "ask them for one")
     assert is_page(await send(api, page, SIGNUP, **NEW), 403)
     assert (await api.post("/api/v1/access/signup", json=NEW)).json()["code"] == "sign_up_closed"

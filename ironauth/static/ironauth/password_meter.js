@@ -1,5 +1,5 @@
 // How good the password looks, while it is typed. The server judges it; without JavaScript it says what it found.
-import "../ironauth/show_password.js";
+import "./show_password.js";
 
 const input = document.getElementById("password");
 const meter = document.getElementById("strength");

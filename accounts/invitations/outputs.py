@@ -1,0 +1,55 @@
+"""What the API says about invitations; the field order is the contract's."""
+
+import uuid
+from datetime import datetime
+
+import msgspec
+
+from accounts.invitations.models import Invitation
+from ironauth.infrastructure.core import clock
+
+
+class InvitationOut(msgspec.Struct, frozen=True):
+    """An invitation, as staff see it. ``state``: waiting, accepted, withdrawn or expired.
+
+    ``invited_by``: null where that account is gone; ``user``: the account that was made of it.
+    """
+
+    id: uuid.UUID
+    email: str
+    name: str
+    language: str
+    roles: tuple[str, ...]
+    state: str
+    invited_by: uuid.UUID | None
+    user: uuid.UUID | None
+    created_at: datetime
+    expires_at: datetime
+    accepted_at: datetime | None
+    withdrawn_at: datetime | None
+
+
+class InvitationPage(msgspec.Struct, frozen=True):
+    """One page of invitations; ``next`` and ``previous`` are addresses, null at the ends."""
+
+    results: tuple[InvitationOut, ...]
+    next: str | None
+    previous: str | None
+
+
+def invitation_out(row: Invitation) -> InvitationOut:
+    """Return an invitation as it leaves."""
+    return InvitationOut(
+        id=row.pk,
+        email=row.email,
+        name=row.name,
+        language=row.language,
+        roles=tuple(row.roles),
+        state=row.state_at(clock.now()),
+        invited_by=row.invited_by_id,
+        user=row.user_id,
+        created_at=row.created_at,
+        expires_at=row.expires_at,
+        accepted_at=row.accepted_at,
+        withdrawn_at=row.withdrawn_at,
+    )

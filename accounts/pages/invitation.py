@@ -1,0 +1,75 @@
+"""The page that the link of an invitation opens: it makes the account."""
+
+from typing import Any, Final
+
+from django.conf import settings
+from django.http import HttpResponse
+from drf_spectacular.utils import extend_schema
+from rest_framework.exceptions import ValidationError
+
+from accounts.errors import EmailTaken
+from accounts.invitations import services as invitations
+from accounts.invitations.errors import InvalidInvitation
+from accounts.invitations.inputs import AcceptInput
+from accounts.pages.email import HEADERS, TokenPage
+from ironauth.infrastructure.api.views import ApiRequest
+from ironauth.infrastructure.core.errors import DomainError, ValidationFailed
+from ironauth.infrastructure.http import client_context
+
+_WITH_SCRIPT: Final = {
+    **HEADERS,
+    "Content-Security-Policy": (
+        f"{HEADERS['Content-Security-Policy']}; script-src 'self'; require-trusted-types-for 'script'; "
+        "trusted-types 'none'"
+    ),
+}
+
+
+class InvitationPage(TokenPage):
+    """GET, POST /account/invitation."""
+
+    template = "accounts/pages/invitation.html"
+    headers = _WITH_SCRIPT
+    invalid = InvalidInvitation
+
+    async def about(self, token: str) -> dict[str, Any]:
+        """Return who is invited. Raises ``EmailTaken`` where they have an account: the link has proved the address."""
+        invited = await invitations.opened(token=token)
+        if invited.taken:
+            raise EmailTaken
+        return {"invited": invited, "name": invited.name, "shortest": settings.IRONAUTH_PASSWORD_MIN_LENGTH}
+
+    @extend_schema(exclude=True)
+    async def post(self, request: ApiRequest) -> HttpResponse:
+        """Make the account, or show the form again with what was typed and, at each field, what is wrong."""
+        try:
+            return self._page(done=await self.act(request))
+        except ValidationFailed as error:
+            return await self._marked(request, {reason.field: [reason.message] for reason in error.errors})
+        except ValidationError as error:  # of the form itself
+            fields = error.detail if isinstance(error.detail, dict) else {}
+            if "token" in fields:
+                return self._failed(self.invalid())
+            found = {str(field): [str(reason) for reason in reasons] for field, reasons in fields.items()}
+            return await self._marked(request, found)
+        except DomainError as error:
+            return self._failed(error)
+
+    async def act(self, request: ApiRequest) -> str:
+        """Make the account."""
+        data = await self.validated(request, AcceptInput)
+        await invitations.accept(**data, address=client_context.address_of(request))
+        return "accepted"
+
+    async def _marked(self, request: ApiRequest, errors: dict[str, list[str]]) -> HttpResponse:
+        token = str(request.data.get("token", ""))
+        try:
+            about = await self.about(token)
+        except DomainError as error:
+            return self._failed(error)
+        typed = {"name": str(request.data.get("name", ""))}
+        return self._page(token=token, errors=errors, status=ValidationFailed.status, **about | typed)
+
+    def _failed(self, error: DomainError, **context: Any) -> HttpResponse:
+        """Return what went wrong; who has an account is led to signing in."""
+        return super()._failed(error, taken=isinstance(error, EmailTaken), **context)

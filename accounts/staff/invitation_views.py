@@ -1,0 +1,89 @@
+"""Staff over HTTP: the people they invite."""
+
+import uuid
+from typing import Final
+
+from drf_spectacular.utils import extend_schema
+from rest_framework.permissions import IsAuthenticated
+from rest_framework.response import Response
+
+from accounts.access.permissions import InvitationPermission, StaffView
+from accounts.errors import SignUpClosed, StepUpRequired
+from accounts.invitations import services as invitations
+from accounts.invitations.errors import InvitationExists
+from accounts.invitations.inputs import InvitationInput
+from accounts.invitations.outputs import InvitationOut, InvitationPage
+from accounts.staff.inputs import InvitationListInput
+from accounts.staff.views import caller_id, listed
+from accounts.users import step_up
+from accounts.users.signed_in import signed_in
+from ironauth.infrastructure.api.parsers import validated_query
+from ironauth.infrastructure.api.views import ApiRequest
+from ironauth.infrastructure.core.errors import NotFound, PermissionDenied, Throttled, ValidationFailed
+
+_RIGHTS: Final = (IsAuthenticated, InvitationPermission)
+
+
+class InvitationsView(StaffView):
+    """All invitations."""
+
+    permission_classes = _RIGHTS
+    rights_in_unit = frozenset({"GET", "POST"})
+
+    @extend_schema(
+        operation_id="invitations_list",
+        summary="List invitations",
+        tags=["staff"],
+        parameters=[InvitationListInput],
+        request=None,
+        responses={200: InvitationPage, 400: ValidationFailed, 403: PermissionDenied},
+    )
+    async def get(self, request: ApiRequest) -> InvitationPage:
+        """Return one page of invitations, the newest first; those that ended unanswered go after 30 days."""
+        query = validated_query(InvitationListInput, request.query_params)
+        page = await invitations.list_invitations(actor_id=caller_id(request), filters=query)
+        return listed(InvitationPage, request, page)
+
+    @extend_schema(
+        operation_id="invitations_create",
+        summary="Invite somebody",
+        tags=["staff"],
+        request=InvitationInput,
+        responses={
+            201: InvitationOut,
+            400: ValidationFailed,
+            401: StepUpRequired,
+            403: (PermissionDenied, SignUpClosed),
+            409: InvitationExists,
+            429: Throttled,
+        },
+    )
+    async def post(self, request: ApiRequest) -> Response:
+        """Have a message sent with a link that makes one account with this address.
+
+        Whether anybody has the address already is told to its owner alone. ``roles`` are given with the account, as far
+        as the caller may still give them then; they need a sign-in or step-up of the last ten minutes.
+        """
+        values = await self.validated(request, InvitationInput)
+        if values["roles"]:
+            step_up.require_recent(signed_in(request))
+        made = await invitations.invite(actor_id=caller_id(request), values=values)
+        return Response(made, status=201, headers={"Location": f"{request.path}/{made.id}"})
+
+
+class InvitationView(StaffView):
+    """One invitation."""
+
+    permission_classes = _RIGHTS
+    rights_in_unit = frozenset({"DELETE"})
+
+    @extend_schema(
+        operation_id="invitations_withdraw",
+        summary="Withdraw an invitation",
+        tags=["staff"],
+        request=None,
+        responses={204: None, 403: PermissionDenied, 404: NotFound},
+    )
+    async def delete(self, request: ApiRequest, invitation_id: uuid.UUID) -> None:
+        """End it: its link opens nothing from now on. One that was accepted or withdrawn is not found."""
+        await invitations.withdraw(actor_id=caller_id(request), invitation_id=invitation_id)
