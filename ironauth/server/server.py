@@ -206,10 +206,10 @@ def serve(
 
 def _run(config: uvicorn.Config, bound: socket.socket, on_ready: Callable[[], None]) -> None:
     """Run one worker here, or several under a supervisor, until told to stop."""
-    # Uvicorn raises the signal that stopped it again once it has drained: answered here, so that the exit is clean
-    # (status 0, buffered logs written) instead of a death by signal. What comes before Uvicorn listens for signals is
-    # noted and obeyed as soon as it does. So is SIGHUP for a single worker, which nobody could stand in for: it would
-    # end in mid-request; anybody who watches over it starts it again. A supervisor has its own handler.
+    # Once it has drained, Uvicorn raises the signal that stopped it again. It is answered here, so that the exit is
+    # clean (status 0, buffered logs written) instead of a death by signal. A signal that comes before Uvicorn listens
+    # is noted, and obeyed as soon as it does. So is SIGHUP for a single worker, which would end in mid-request: no
+    # other worker stands in for it, and whatever watches over it starts it again. A supervisor has its own handler.
     noted: list[int] = []
     single = ReadyServer(config, on_ready, noted) if config.workers == 1 else None
 

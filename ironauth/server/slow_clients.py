@@ -15,10 +15,11 @@ from typing import Any, Protocol
 #: in that time: 0.5 KiB a second, less than the slowest network of telephones carries.
 WRITE_TIMEOUT_S = 60.0
 TAKEN_BYTES = 32 * 1024
-#: Clients of one process that are waited for so; each may hold the largest answer there is, 0.3 MB, in memory.
+#: Clients of one process that are waited for in this way; each may hold the largest answer there is, 0.3 MB, in memory.
 MOST_STALLED = 128
 
-#: Connections closed when they run out; finding the longest waiting looks at all of them, so not for each newcomer.
+#: Connections closed at once when they run out: finding the longest waiting looks at all of them, which is too dear for
+#: each newcomer.
 CLOSED_AT_ONCE = 32
 
 _RESET = struct.pack("ii", 1, 0)  # struct linger: on, 0 s (socket(7))

@@ -249,7 +249,7 @@ class Supervisor(Multiprocess):
         return worker
 
     def _note_end(self, number: int, _frame: FrameType | None) -> None:
-        """Queue the signal, and listen no more: where workers got it too, nobody would answer who still connects."""
+        """Queue the signal, and listen no more: where workers got it too, nobody would answer new connections."""
         self.signal_queue.append(number)
         if not self._starting:  # a worker that is being started is given the sockets
             for listening in self.sockets:

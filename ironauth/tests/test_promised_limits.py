@@ -41,6 +41,7 @@ PROMISED: Final[dict[str, float]] = {
     "accounts.passwords.formats.pbkdf2.MAX_WORK": 2_000_000,
     "accounts.passwords.formats.scrypt.MAX_LANES": 8,
     "accounts.lockout.throttling.KNOWN_S": 2_592_000,
+    "accounts.users.step_up.RECENT_S": 600,
     "ironauth.server.connection.HEAD_TIMEOUT_S": 10.0,
     "ironauth.infrastructure.admin.session_store.KEY_CHARACTERS": 40,
     "ironauth.infrastructure.hashing.argon2_bounds.MAX_LANES": 16,
