@@ -84,6 +84,14 @@ class DelegatedToken(PermissionDenied):
     detail = "A token got in exchange reads an account and changes nothing: use the one the person signed in with."
 
 
+class ActingSession(PermissionDenied):
+    """A member of staff is signed in as the person, and asks for more than to look."""
+
+    code = "acting_session"
+    title = "Not while signed in as somebody"
+    detail = _("You are signed in as this person for support: you can look, and change nothing. End that first.")
+
+
 class MalformedCredential(BadRequest):
     """The Authorization header does not follow RFC 6750 §2.1, or there are several (RFC 6750 §3.1)."""
 

@@ -23,7 +23,7 @@ def register() -> None:
 def _sessions(person: Param) -> QuerySet[Any, Any]:
     return Session.objects.filter(user_id=person).order_by("-created_at", "-pk").values(
         "id", "client_id", "scope", "created_at", "last_used_at", "idle_expires_at", "absolute_expires_at",
-        "revoked_at", "revoke_reason", "authenticated_at", "amr", "ip", "user_agent",
+        "revoked_at", "revoke_reason", "authenticated_at", "amr", "ip", "user_agent", "actor_id",
         "upstream__provider__slug", "upstream__subject", "upstream__sid",
     )  # fmt: skip
 

@@ -4,7 +4,7 @@ from uuid import UUID
 
 import msgspec
 
-from accounts.users.outputs import UserOut
+from accounts.users.outputs import ActingOut, UserOut
 
 
 class Principal(msgspec.Struct, frozen=True):
@@ -24,6 +24,7 @@ class Principal(msgspec.Struct, frozen=True):
         amr: How they proved it, as in RFC 8176 §1.
         jkt: The thumbprint of the key that alone may use the token (RFC 9449); "" for none.
         delegated: A client acts for them with a token it got in exchange (RFC 8693 §4.1).
+        acting: The member of staff who is signed in as them; such a principal is in no cache.
     """
 
     user: UserOut
@@ -39,6 +40,7 @@ class Principal(msgspec.Struct, frozen=True):
     amr: str
     jkt: str = ""
     delegated: bool = False
+    acting: ActingOut | None = None
 
     @property
     def is_authenticated(self) -> bool:

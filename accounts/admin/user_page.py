@@ -1,13 +1,14 @@
 """What a person's page in the admin shows beside the form: state of sign-in and mail, what happened, buttons."""
 
 import uuid
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 from django.contrib.admin import ActionLocation, ModelAdmin, display
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.db.models import Count, Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.urls import reverse
+from django.urls import URLPattern, reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString, mark_safe
@@ -48,6 +49,10 @@ class Happening(NamedTuple):
 class UserPage(Admin):
     """Mixin of the page: state, trail and buttons; each costs the same number of queries for everybody."""
 
+    #: What makes the URL patterns of other applications' pages below a person's, of the model's admin.
+    more_pages: ClassVar[list[Callable[[Any], URLPattern]]] = []
+    #: What says where such a page is and what its link is called, of a request and a person; None: not offered.
+    more_links: ClassVar[list[Callable[[HttpRequest, User], tuple[str, str] | None]]] = []
     state_fields = ("password_state", "second_factor", "identities", "verified_address", "mail_state")
 
     @display(description="current password")
@@ -105,6 +110,7 @@ class UserPage(Admin):
             allowed = [change for change in CHANGES if getattr(self, f"has_{change.permission}_permission")(request)]
             offers = offered(allowed, caller, user) if allowed else []
             context["changes"] = [*offers, *(buttons(request, user) if self.has_change_permission(request) else ())]
+            context["links"] = [link for offer in self.more_links if (link := offer(request, user)) is not None]
             context["action_checkbox_name"] = ACTION_CHECKBOX_NAME
             context["may_see_trail"] = caller.has_perm("accounts.view_auditevent")
             if context["may_see_trail"]:

@@ -49,7 +49,10 @@ admin.site.password_change_form = OwnPasswordForm
 
 @admin.register(User)
 class UserAdmin(CheckedSelection, ProtectedDeleteMixin, UserPage, Audited, DjangoUserAdmin):
-    """People: find, add, change, deactivate, end sessions. Other applications append to ``inlines``."""
+    """People: find, add, change, deactivate, end sessions.
+
+    Other applications append to ``inlines``, ``more_pages`` and ``more_links``.
+    """
 
     audit_events = (Event.USER_CREATED, Event.USER_CHANGED, Event.USER_DELETED)
     adding_needs_step_up = False  # a new account has no rights
@@ -160,6 +163,10 @@ class UserAdmin(CheckedSelection, ProtectedDeleteMixin, UserPage, Audited, Djang
     def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest) -> bool:
         """Allow what Django takes for a question about passwords, by its first letters: when one was flagged."""
         return lookup == "password_flagged_at__isempty" or super().lookup_allowed(lookup, value, request)
+
+    def get_urls(self) -> list[Any]:
+        """Add the pages of other applications below a person's."""
+        return [*(page(self) for page in self.more_pages), *super().get_urls()]
 
     def add_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
         """Have a service asked about the password before the transaction begins in which Django judges the form."""

@@ -113,6 +113,9 @@ class Event(enum.StrEnum):
     ADMIN_SIGN_OUT = "admin_sign_out", Family.SIGNING_IN, "Sign-out from this admin"
     # Somebody signed in asked the staff API, or the admin, for what they may not.
     ACCESS_DENIED = "access_denied", Family.STAFF, "Access denied"
+    # For support, with the reason; and its end before its time.
+    SIGN_IN_AS = "sign_in_as", Family.STAFF, "Signed in as a person"
+    SIGN_IN_AS_ENDED = "sign_in_as_ended", Family.STAFF, "Signed in as a person, ended"
     # With the filters and the format of the export.
     AUDIT_EXPORTED = "audit_exported", Family.STAFF, "Audit trail exported"
     # Tried too often: at most once an hour for each count and process.

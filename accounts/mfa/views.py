@@ -18,6 +18,8 @@ from ironauth.infrastructure.core.errors import NotFound, PermissionDenied
 class MfaView(AsyncAPIView):
     """GET /api/v1/access/mfa."""
 
+    while_acting = frozenset({"GET"})
+
     @extend_schema(
         operation_id="access_mfa", summary="My second factors", tags=["access"], request=None, responses={200: MfaOut}
     )

@@ -10,7 +10,7 @@ from accounts.invitations.errors import InvalidInvitation
 from accounts.own_account import services as own_account
 from accounts.users import services
 from accounts.users.inputs import DeleteAccountInput, LanguageInput, ProfileInput, SignupInput
-from accounts.users.outputs import LanguageOut, UserOut
+from accounts.users.outputs import LanguageOut, MeOut, UserOut, me_out
 from accounts.users.proofs import Shown
 from accounts.users.signed_in import signed_in
 from ironauth.config.cookies import ACCESS
@@ -59,12 +59,16 @@ class SignupView(AsyncAPIView):
 class MeView(AsyncAPIView):
     """The person behind the request."""
 
-    @extend_schema(
-        operation_id="access_me", summary="Who am I", tags=["access"], request=None, responses={200: UserOut}
-    )
-    async def get(self, request: ApiRequest) -> UserOut:
-        """Return the person as the access token's session was last confirmed; no query while that is fresh."""
-        return signed_in(request).user
+    while_acting = frozenset({"GET"})
+
+    @extend_schema(operation_id="access_me", summary="Who am I", tags=["access"], request=None, responses={200: MeOut})
+    async def get(self, request: ApiRequest) -> MeOut:
+        """Return the person as the access token's session was last confirmed; no query while that is fresh.
+
+        `acting` says who of staff is signed in as this person for support, and until when; it is null for the person.
+        """
+        who = signed_in(request)
+        return me_out(who.user, who.acting)
 
     @extend_schema(
         operation_id="access_me_update",
@@ -113,6 +117,8 @@ class MeView(AsyncAPIView):
 class LanguageView(AsyncAPIView):
     """The language of a person's pages and messages."""
 
+    while_acting = frozenset({"GET"})
+
     @extend_schema(
         operation_id="access_me_language",
         summary="My language",
@@ -141,6 +147,6 @@ class LanguageView(AsyncAPIView):
     @staticmethod
     def _told(request: ApiRequest, code: str) -> Response:
         response = Response(LanguageOut(code))
-        if cookies.name_of(ACCESS) in request.COOKIES:
+        if cookies.name_of(ACCESS) in request.COOKIES and signed_in(request).acting is None:
             language.keep_own(response, code)
         return response

@@ -5,7 +5,9 @@ from this site alone, by the browser's word, and for the person who has opened t
 """
 
 import asyncio
+from datetime import datetime
 from typing import Any, ClassVar, Final
+from uuid import UUID
 
 from django.http import Http404, HttpResponse, HttpResponseRedirect
 from django.template.loader import render_to_string
@@ -45,8 +47,11 @@ EXPIRED: Final = _("This form was opened by somebody else, or too long ago. Look
 class OwnPage(PageLanguage, AsyncAPIView):
     """A page for the person whose session the browser has; another one is sent to sign in, and comes back."""
 
+    while_acting = frozenset({"GET"})
     parser_classes: ClassVar[list[Any]] = [FormParser]
     api: ApiCalls
+    #: What every page of an account says while staff are signed in as its person: ``acting``, or nothing.
+    told: dict[str, Any] = {}
 
     async def initial(self, request: ApiRequest, *args: Any, **kwargs: Any) -> None:
         """Know the person by the cookies, of which a new access token is got where the one before has expired."""
@@ -61,6 +66,21 @@ class OwnPage(PageLanguage, AsyncAPIView):
             if not await self._refreshed(request):
                 raise
             await super().initial(request, *args, **kwargs)
+        except PermissionDenied:
+            self.told = await self._acting()  # who may only look is told so on this page, too
+            raise
+        if signed_in(request).acting is not None:
+            self.told = await self._acting()
+
+    async def _acting(self) -> dict[str, Any]:
+        """Return who of staff is signed in as the person, as pages tell it; nothing where nobody is."""
+        me = (await self.api.call("GET", "me")).body or {}
+        acting = me.get("acting")
+        if not acting:
+            return {}
+        by = f"{acting['name']} ({acting['email']})" if acting["name"] else acting["email"]
+        until = datetime.fromisoformat(acting["until"])
+        return {"acting": {"by": by, "person": me["email"], "until": until, "form": _token_of(UUID(me["id"]))}}
 
     async def _refreshed(self, request: ApiRequest) -> bool:
         """Get new tokens for the browser's refresh token; return False where it brings none that is good."""
@@ -89,13 +109,13 @@ class OwnPage(PageLanguage, AsyncAPIView):
             there = reverse("email-pages:signin-page")
             return see_other(f"{there}?{urlencode({'next': self.request.path})}")
         if isinstance(exc, DomainError):
-            return rendered("problem", {"detail": exc.detail}, status=exc.status, headers=exc.headers)
+            return rendered("problem", {"detail": exc.detail, **self.told}, status=exc.status, headers=exc.headers)
         if isinstance(exc, Http404):
-            return rendered("problem", {"detail": _("There is nothing here.")}, status=404)
+            return rendered("problem", {"detail": _("There is nothing here."), **self.told}, status=404)
         problem = super().handle_exception(exc)
         headers = {name: problem[name] for name in ("Allow", "Retry-After") if name in problem.headers}
         detail = _("The request could not be answered.")
-        return rendered("problem", {"detail": detail}, status=problem.status_code, headers=headers)
+        return rendered("problem", {"detail": detail, **self.told}, status=problem.status_code, headers=headers)
 
     async def held(self, names: tuple[str, ...]) -> dict[str, Any]:
         """Return what the API says of the person, by the names of its URLs."""
@@ -116,6 +136,8 @@ class OwnPage(PageLanguage, AsyncAPIView):
 class OverviewPage(OwnPage):
     """GET, POST /account/security."""
 
+    while_acting = frozenset({"GET", "POST"})  # the way out
+
     @extend_schema(exclude=True)
     async def get(self, request: ApiRequest) -> HttpResponse:
         """Show every row, and what there is."""
@@ -124,13 +146,16 @@ class OverviewPage(OwnPage):
     async def _page(self, request: ApiRequest, refusal: Refusal | None = None) -> HttpResponse:
         held = await self.held(READS)
         context = {"lines": overview.lines(held), "me": held["me"], "form": form_token(request), "refusal": refusal}
-        return rendered("overview", context, status=refusal.status if refusal else 200)
+        return rendered("overview", {**context, **self.told}, status=refusal.status if refusal else 200)
 
     @extend_schema(exclude=True)
     async def post(self, request: ApiRequest) -> HttpResponse:
-        """Sign out, of applications as well."""
+        """Sign out, of applications as well; staff who are signed in as the person only end that."""
         if not is_own_form(request):
             return await self._page(request, Refusal("sign_out", 403, EXPIRED))
+        if signed_in(request).acting is not None:
+            await self.api.call(SIGN_OUT.method, SIGN_OUT.call)
+            return see_other(reverse("admin:accounts_user_change", args=[signed_in(request).id]))
         left = await self.api.send_form("oauth:logout", {"confirmation": "account-page"})
         answer = await self.api.call(SIGN_OUT.method, SIGN_OUT.call) if left.is_good else left
         if not answer.is_good:
@@ -151,7 +176,11 @@ def is_recent(request: ApiRequest) -> bool:
 
 def form_token(request: ApiRequest) -> str:
     """Return what the forms of a page carry: that it was opened by this person."""
-    return stateless_token.mint(_PURPOSE, b"", signed_in(request).id.bytes)
+    return _token_of(signed_in(request).id)
+
+
+def _token_of(user_id: UUID) -> str:
+    return stateless_token.mint(_PURPOSE, b"", user_id.bytes)
 
 
 def is_own_form(request: ApiRequest) -> bool:

@@ -141,6 +141,7 @@ class RowPage(OwnPage):
         template = section
         shown = {
             **held,
+            **self.told,
             **(context or {}),
             "slug": section,
             "title": row.title,

@@ -248,6 +248,7 @@ class User(AbstractBaseUser, PermissionsMixin):
         permissions = (
             ("reset_mfa", "Can take away second factors"),
             ("verify_email", "Can say whether an e-mail address is verified"),
+            ("sign_in_as", "Can sign in as a person for support"),
         )
         indexes = (
             # The staff list's default order, and its order by name; e-mail has its unique index.

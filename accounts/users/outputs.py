@@ -26,6 +26,21 @@ class UserOut(msgspec.Struct, frozen=True):
     created_at: datetime
 
 
+class ActingOut(msgspec.Struct, frozen=True):
+    """The member of staff who is signed in as a person for support, and when that ends at the latest."""
+
+    id: uuid.UUID
+    email: str
+    name: str
+    until: datetime
+
+
+class MeOut(UserOut, frozen=True):
+    """The person behind a request; ``acting``: who of staff is signed in as them, null for the person themselves."""
+
+    acting: ActingOut | None = None
+
+
 class Account(msgspec.Struct, frozen=True):
     """A user with the epoch tokens are bound to; never leaves the server."""
 
@@ -102,6 +117,16 @@ def account_of(rows: Sequence[Sequence[Any]]) -> Account:
         created_at=created_at,
     )
     return Account(id=user_id, session_epoch=epoch, user=user)
+
+
+def me_out(user: UserOut, acting: ActingOut | None) -> MeOut:
+    """Return what the API says about the person behind a request.
+
+    Args:
+        user: The person.
+        acting: Who of staff is signed in as them, None for the person themselves.
+    """
+    return MeOut(**msgspec.structs.asdict(user), acting=acting)
 
 
 def user_out(user: "User | UserRow", roles: Iterable[str]) -> UserOut:

@@ -3,7 +3,7 @@
 import uuid
 from typing import Protocol
 
-from accounts.users.outputs import UserOut
+from accounts.users.outputs import ActingOut, UserOut
 from ironauth.infrastructure.api.views import ApiRequest
 
 
@@ -29,6 +29,10 @@ class SignedIn(Protocol):
     @property
     def user(self) -> UserOut:
         """The user as of the last time the session was confirmed."""
+
+    @property
+    def acting(self) -> ActingOut | None:
+        """The member of staff who is signed in as them; None for the person themselves."""
 
 
 def signed_in(request: ApiRequest) -> SignedIn:

@@ -77,6 +77,10 @@ class _Bearer(BaseAuthentication):
         claims = self.claims_of(token) if len(token) <= MAX_CHARACTERS else None
         if claims is None or claims.get("cnf"):  # bound to a key (DPoP): without a proof of it, it is a stolen token
             raise exceptions.AuthenticationFailed("The access token is not valid here.")
+        if (
+            claims.get("act", {}).get("kind", "client") != "client"
+        ):  # a member of staff looks at an account, not at this
+            raise exceptions.AuthenticationFailed("The access token is not valid here.")
         return Caller(claims["sub"], claims["client_id"], frozenset(claims.get("scope", "").split())), claims
 
     def claims_of(self, token: str) -> Mapping[str, Any] | None:

@@ -8,7 +8,7 @@ token is dead in the second it names), ``CLOCK_LEEWAY_S`` for ``iat`` and ``nbf`
 import base64
 import re
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -49,10 +49,15 @@ _SIGNERS = {alg: registry.get_alg(alg) for alg, registry in _REGISTRIES.items()}
 
 
 class Actor(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Who acts for the person (RFC 8693 §4.1): a client, and the one that acted before it."""
+    """Who acts for the person (RFC 8693 §4.1): a client, and the one that acted before it; or a member of staff.
+
+    ``kind`` tells an id of a client from an id of a member of staff; it is left out for clients, whose tokens had no
+    such member at first. Another kind is no actor of ours.
+    """
 
     sub: str
     act: "Actor | None" = None
+    kind: Literal["client", "staff"] = "client"
 
 
 class AccessClaims(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -87,9 +92,15 @@ class AccessClaims(msgspec.Struct, frozen=True, omit_defaults=True):
         """The client that has the token, and those that acted for the person before it."""
         found, act = [self.client_id], self.act
         while act is not None:
-            found.append(act.sub)
+            if act.kind == "client":
+                found.append(act.sub)
             act = act.act
         return tuple(dict.fromkeys(found))
+
+    @property
+    def staff(self) -> str | None:
+        """The id of the member of staff who is signed in as ``sub``; None for every other token."""
+        return self.act.sub if self.act is not None and self.act.kind == "staff" else None
 
 
 class VerifiedToken(NamedTuple):
@@ -194,6 +205,20 @@ def _check_claims(claims: AccessClaims, now: float) -> None:
         raise InvalidToken("claims")
     if claims.sid is None and str(claims.sub) != claims.client_id:  # only a client's own token names no session
         raise InvalidToken("claims")
+    if claims.act is not None and not _stands_alone(claims.act):
+        raise InvalidToken("act")
+
+
+def _stands_alone(act: Actor) -> bool:
+    """Return whether a member of staff acts with no client before or behind them; True where only clients act."""
+    if act.kind == "staff":
+        return act.act is None
+    former = act.act
+    while former is not None:
+        if former.kind == "staff":
+            return False
+        former = former.act
+    return True
 
 
 def header_of(token: str, *, longest: int = MAX_TOKEN_BYTES) -> dict[str, Any]:

@@ -1,5 +1,5 @@
 """What the admin shows of this application: importing it registers every page (``accounts.admin.app``)."""
 
-from tokens.admin import clients, consents, keys, providers, sessions, start
+from tokens.admin import clients, consents, keys, providers, sessions, sign_in_as, start
 
-__all__ = ["clients", "consents", "keys", "providers", "sessions", "start"]
+__all__ = ["clients", "consents", "keys", "providers", "sessions", "sign_in_as", "start"]

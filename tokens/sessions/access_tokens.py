@@ -58,6 +58,8 @@ def of_session(
     """
     now = int(clock.unix())
     given = opened.scope if scope is None else scope
+    # Who acts as a person brings none of the person's roles to applications: they may open what staff may not.
+    acts, roles = opened.actor_id is not None, opened.account.user.roles if tells_roles(given) else ()
     life = settings.IRONAUTH_ACCESS_TOKEN_S if life_s is None else life_s
     claims = AccessClaims(
         iss=settings.IRONAUTH_ISSUER,
@@ -70,11 +72,12 @@ def of_session(
         sid=opened.session_id,
         scope=given,
         epoch=opened.account.session_epoch,
-        roles=opened.account.user.roles if tells_roles(given) else (),
+        roles=() if acts else roles,
         cnf=_confirmation(jkt),
+        act=Actor(str(opened.actor_id), kind="staff") if acts else None,
     )
     text = codec.encode(claims, key)
-    if mark is not None:
+    if mark is not None and not acts:
         live = LiveSession(opened.account, opened.authenticated_at, opened.amr, opened.client_id)
         authentication.keep_issued(text, claims, kid=key.kid, live=live, mark=mark)
     return IssuedToken(text, claims.exp - now)

@@ -11,6 +11,7 @@ import hmac
 from typing import Any, cast
 from uuid import UUID
 
+import msgspec
 from django.http import HttpRequest
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.permissions import SAFE_METHODS
@@ -27,11 +28,12 @@ from tokens.access.credentials import access_credential
 from tokens.clients import dpop, subjects
 from tokens.clients import registry as clients
 from tokens.clients.models import client_tag
-from tokens.errors import DelegatedToken, InsufficientScope, InvalidToken, UnknownKey, UnprovedToken
+from tokens.errors import ActingSession, DelegatedToken, InsufficientScope, InvalidToken, UnknownKey, UnprovedToken
 from tokens.keys.models import kid_tag
 from tokens.keys.store import key_store
 from tokens.principal import Principal
 from tokens.sessions import units as sessions
+from tokens.sessions.acting import units as acting
 from tokens.sessions.models import FIRST_PARTY_CLIENT, FIRST_PARTY_SCOPE, sid_tag
 from tokens.sessions.queries import LiveSession
 
@@ -44,6 +46,9 @@ class AccessTokenAuthentication(BaseAuthentication):
     A token that another application got for less is refused: what it may do, it may do elsewhere. A view has
     ``token_scope = None`` whose answer says no more than any token's scope; ``takes_proofs = False`` if it cannot tell
     which request a proof is for; ``takes_delegated = False`` when its answer is for the person alone.
+
+    A session in which a member of staff acts as the person (``acting``) is refused by every view for every method but
+    those of its ``while_acting``, and by every other reader of tokens that does not ask for such sessions.
     """
 
     #: The detail of the error for a request without a credential.
@@ -70,7 +75,7 @@ class AccessTokenAuthentication(BaseAuthentication):
             if not getattr(request.parser_context["view"], "takes_proofs", True):
                 raise UnprovedToken("view")
             return _admitted(await by_proof(http, credential.token), request)
-        return _admitted(await by_text(credential.token), request)
+        return _admitted(await by_text(credential.token, of_staff_too=True), request)
 
     def authenticate_header(self, request: Request) -> str:
         """Return the challenge of a request without credential (RFC 6750 §3)."""
@@ -80,8 +85,13 @@ class AccessTokenAuthentication(BaseAuthentication):
 def _admitted(principal: Principal, request: Request) -> tuple[Principal, Principal]:
     """Return the principal twice; raise ``InsufficientScope`` when its token was not given for what is asked.
 
-    Raises ``DelegatedToken`` where one got in exchange would change an account, and by that outlive the exchange.
+    Raises ``DelegatedToken`` where one got in exchange would change an account, and by that outlive the exchange, and
+    ``ActingSession`` for what the view has not declared open to staff who act as the person.
     """
+    if principal.acting is not None:
+        asked = "GET" if request.method == "HEAD" else request.method
+        if asked not in getattr(request.parser_context["view"], "while_acting", ()):
+            raise ActingSession
     held = principal.scope.split()
     if principal.delegated or FIRST_PARTY_SCOPE not in held:
         view = request.parser_context["view"]
@@ -94,16 +104,21 @@ def _admitted(principal: Principal, request: Request) -> tuple[Principal, Princi
     return principal, principal
 
 
-async def by_text(token: str) -> Principal:
+async def by_text(token: str, *, of_staff_too: bool = False) -> Principal:
     """Return the principal of a token that any holder may use.
+
+    Args:
+        token: The text.
+        of_staff_too: As in ``verify``.
 
     Raises:
         UnprovedToken: (401) it is bound to a key, however often this process has seen it.
+        ActingSession: (403) as ``verify``.
         InvalidToken: (401) as ``verify``, and ``Unavailable`` (503).
     """
     principal = peek(token)
     if principal is None:
-        principal = await verify(token)
+        principal = await verify(token, of_staff_too=of_staff_too)
         if principal.jkt:
             raise UnprovedToken("bound")
     return principal
@@ -190,15 +205,19 @@ def answers_of(token: bytes) -> dict[Any, Any] | None:
     return None if entry is None else entry.beside
 
 
-async def verify(token: str, verified: VerifiedToken | None = None) -> Principal:
+async def verify(token: str, verified: VerifiedToken | None = None, *, of_staff_too: bool = False) -> Principal:
     """Verify everything about a token, confirm its session, and remember the result.
+
+    A token of staff who act as a person is never remembered: each use asks the row, and whether they still may.
 
     Args:
         token: The text.
         verified: What ``decoded`` has said about it, if it was asked already.
+        of_staff_too: Whether the caller knows what to do where a member of staff acts as the principal.
 
     Raises:
         InvalidToken: (401) the token is not good, or its session is over.
+        ActingSession: (403) a member of staff acts as the person, and the caller has not asked for such.
         Unavailable: (503) the session cannot be looked up.
     """
     verified = verified or await decoded(token)
@@ -210,6 +229,10 @@ async def verify(token: str, verified: VerifiedToken | None = None) -> Principal
     claims = verified.claims
     if claims.sid is None:  # a client's own token: nobody is behind it
         raise InvalidToken("session")
+    if claims.staff is not None:
+        if not of_staff_too:
+            raise ActingSession
+        return await _acted_as(claims, verified.kid, digest)
     tags = (sid_tag(claims.sid), sub_tag(await _user_of(claims)))
     principal = await token_cache().fetch(CACHE_PREFIX + claims.jti, load, Principal, tags=tags)
     if not hmac.compare_digest(principal.digest, digest):
@@ -254,6 +277,24 @@ async def _confirmed(verified: VerifiedToken, digest: bytes) -> Loaded[Principal
     return _loaded(claims, verified.kid, live, digest)
 
 
+async def _acted_as(claims: AccessClaims, kid: str, digest: bytes) -> Principal:
+    """Return the principal a member of staff acts as; raise ``InvalidToken`` when that is over. 6 queries at most.
+
+    A session whose actor may no longer act ends, for good.
+    """
+    if claims.sid is None or claims.client_id != FIRST_PARTY_CLIENT:
+        raise InvalidToken("act")
+    found = await database().read(acting.look, session_id=claims.sid, user_id=claims.sub, epoch=claims.epoch)
+    if found is None or str(found.live.actor_id) != claims.staff:
+        raise InvalidToken("session")
+    if found.by is None:
+        await database().write(acting.lose, session_id=claims.sid, user_id=claims.sub, actor_id=found.live.actor_id)
+        raise InvalidToken("session")
+    if not key_store().holds(kid):
+        raise InvalidToken("kid")
+    return msgspec.structs.replace(_loaded(claims, kid, found.live, digest).value, acting=found.by)
+
+
 async def _user_of(claims: AccessClaims) -> UUID:
     """Return whose the token is; raise ``InvalidToken`` when a client of it is not, or no longer, one of ours."""
     if claims.client_id == FIRST_PARTY_CLIENT:
@@ -278,7 +319,7 @@ def keep_issued(token: str, claims: AccessClaims, *, kid: str, live: LiveSession
         live: Its session.
         mark: Taken before the key was chosen and the session was read or stored.
     """
-    if not key_store().holds(kid) or claims.sid is None:
+    if not key_store().holds(kid) or claims.sid is None or claims.staff is not None:
         return
     token_cache().put_if_current(CACHE_PREFIX + claims.jti, _loaded(claims, kid, live, _digest(token)), mark)
 
@@ -300,7 +341,7 @@ def _loaded(claims: AccessClaims, kid: str, live: LiveSession, digest: bytes) ->
         authenticated_at=int(live.authenticated_at.timestamp()),
         amr=live.amr,
         jkt=claims.cnf["jkt"] if claims.cnf else "",
-        delegated=claims.act is not None,
+        delegated=claims.act is not None and claims.staff is None,
     )
     tags: tuple[str, ...] = (sid_tag(claims.sid), sub_tag(live.account.id), kid_tag(kid))
     if claims.client_id != FIRST_PARTY_CLIENT:  # one got in exchange ends with the client of its session, too

@@ -86,6 +86,8 @@ class Session(models.Model):
         client_id: Whose it is: an application here, or the text of an OAuth client's id.
         parent_id: The single SSO session in which a client's session began.
         dpop_jkt: The thumbprint of the key that alone may use its tokens (RFC 9449 §6); "" where any holder may.
+        actor_id: The member of staff who opened it to act as the person (``acting``); None for the person's own.
+        actor_epoch: The epoch of *their* account then.
     """
 
     class RevokeReason(models.TextChoices):
@@ -118,6 +120,8 @@ class Session(models.Model):
     user_agent = models.CharField(max_length=255, blank=True, default="")
     parent_id = models.UUIDField(null=True, blank=True)
     dpop_jkt = models.CharField(max_length=CHALLENGE_CHARACTERS, blank=True, default="", db_default="")
+    actor_id = models.UUIDField(null=True, blank=True)
+    actor_epoch = models.PositiveIntegerField(null=True, blank=True)
 
     objects = SessionQuerySet.as_manager()
 
@@ -130,6 +134,8 @@ class Session(models.Model):
             models.Index(fields=["client_id"], name="tokens_session_client"),
             # To count a person's. A refresh changes neither column.
             models.Index(fields=["user"], condition=Q(revoked_at=None), name="tokens_session_held"),
+            # To end those of a member of staff; nearly no session has an actor.
+            models.Index(fields=["actor_id"], condition=Q(actor_id__isnull=False), name="tokens_session_actor"),
         ]
         constraints = [
             models.CheckConstraint(

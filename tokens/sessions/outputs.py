@@ -24,7 +24,8 @@ class SessionOut(msgspec.Struct, frozen=True):
     """One signed-in device; ``expires_at``: when it ends unless it is used again.
 
     ``application``: the name of the application that was signed in to through this server, "Single sign-on" for the
-    session that answers for all of these, null for one opened here.
+    session that answers for all of these, null for one opened here. ``actor``: the member of staff who opened it to
+    see what the person sees, by name, by id where they have none; null for the person's own.
     """
 
     id: UUID
@@ -35,15 +36,19 @@ class SessionOut(msgspec.Struct, frozen=True):
     user_agent: str
     current: bool
     application: str | None
+    actor: str | None = None
 
 
-def session_out(session: Session, *, current_id: UUID | None, application: str | None) -> SessionOut:
+def session_out(
+    session: Session, *, current_id: UUID | None, application: str | None, actor: str | None = None
+) -> SessionOut:
     """Return what the API says about a session.
 
     Args:
         session: The row.
         current_id: The session of the one who asks.
         application: What its client is called; None for one opened here.
+        actor: What the member of staff is called who opened it; None for the person's own.
     """
     return SessionOut(
         id=session.pk,
@@ -54,4 +59,5 @@ def session_out(session: Session, *, current_id: UUID | None, application: str |
         user_agent=session.user_agent,
         current=session.pk == current_id,
         application=application,
+        actor=actor,
     )

@@ -34,6 +34,8 @@ class StoredSession(NamedTuple):
     revoked_at: datetime | None
     parent_id: UUID | None
     dpop_jkt: str
+    actor_id: UUID | None
+    actor_epoch: int | None
 
     def is_over(self, now: datetime) -> bool:
         """Return whether the session was revoked or has expired at ``now``; says nothing about its user."""
@@ -58,6 +60,8 @@ class NewSession(msgspec.Struct, kw_only=True):
     user_agent: str
     parent_id: UUID | None = None
     dpop_jkt: str = ""
+    actor_id: UUID | None = None
+    actor_epoch: int | None = None
     id: UUID = msgspec.field(default_factory=new_id)
     secret: bytes = msgspec.field(default_factory=new_secret)
     generation: int = 0
@@ -67,12 +71,18 @@ class NewSession(msgspec.Struct, kw_only=True):
 
 
 class LiveSession(NamedTuple):
-    """Whose a session is that lives, when and how they last proved it, and which client it was opened for."""
+    """Whose a session is that lives, when and how they last proved it, and which client it was opened for.
+
+    ``actor_id``: the member of staff who opened it to act as the person, with their epoch, until ``idle_expires_at``.
+    """
 
     account: Account
     authenticated_at: datetime
     amr: str
     client_id: str
+    actor_id: UUID | None = None
+    actor_epoch: int | None = None
+    idle_expires_at: datetime | None = None
 
 
 #: How far a session's last use may lie behind: exact enough for people, and no record of their every minute.

@@ -1,5 +1,6 @@
 """Sessions at work: refreshing, signing out, and a person's own list of them. Async, keyword-only."""
 
+from datetime import datetime
 from uuid import UUID
 
 from accounts.lockout import rate_limits
@@ -7,6 +8,7 @@ from accounts.users import services as accounts
 from ironauth.infrastructure.cache.two_level import token_cache
 from ironauth.infrastructure.core.errors import NotFound
 from ironauth.infrastructure.db.unit_of_work import database
+from ironauth.infrastructure.http.client_context import ClientContext
 from ironauth.infrastructure.telemetry.logs import get_logger
 from tokens.errors import InvalidRefreshToken
 from tokens.keys.store import key_store
@@ -14,6 +16,7 @@ from tokens.principal import Principal
 from tokens.sessions import refresh_token
 from tokens.sessions import units as sessions
 from tokens.sessions.access_tokens import token_pair
+from tokens.sessions.acting import units as acting
 from tokens.sessions.outputs import SessionOut, TokenPair
 from tokens.sessions.refresh import units as session_rotation
 from tokens.sessions.refresh.units import SESSION_OVER, Outcome
@@ -76,15 +79,54 @@ async def is_usable(*, token: str) -> bool:
     return parsed is not None and await database().read(session_rotation.usable, parsed=parsed) is not None
 
 
-async def sign_out(*, session_id: UUID, user_id: UUID) -> None:
+async def sign_out(*, session_id: UUID, user_id: UUID, actor_id: UUID | None = None) -> None:
     """End one session of this user; ending one that is over already is no error.
 
     Args:
         session_id: The session.
-        user_id: The person, for the trail.
+        user_id: Its person.
+        actor_id: The member of staff who acts as the person in it, None as a rule.
     """
-    await database().write(sessions.sign_out, session_id=session_id, user_id=user_id)
+    await database().write(sessions.sign_out, session_id=session_id, user_id=user_id, actor_id=actor_id)
     log.info("signed_out", session_id=str(session_id))
+
+
+async def sign_in_as(
+    *, actor_id: UUID, user_id: UUID, reason: str, context: ClientContext, until: datetime, previous: str
+) -> TokenPair:
+    """Open a session in which a member of staff looks at what a person sees.
+
+    The one that the browser had at the account's page ends: nobody could end it there any more.
+
+    Args:
+        actor_id: The member of staff.
+        user_id: The person.
+        reason: Why; both trails keep it.
+        context: Where the request comes from.
+        until: When the session they ask from ends at the latest.
+        previous: The refresh token of the browser, "" for none.
+
+    Raises:
+        NotFound: There is no such person, or this is switched off.
+        PermissionDenied: They lack the permission, or may not sign in as this person.
+        NotAuthenticated: The caller's account is gone or inactive.
+        SigningKeyMissing: (503) before anything is changed.
+    """
+    key = await key_store().signing()
+    opened = await database().write(
+        acting.begin, actor_id=actor_id, user_id=user_id, reason=reason, context=context, until=until
+    )
+    log.info("signed_in_as", user_id=str(user_id), by=str(actor_id), session_id=str(opened.session_id))
+    parsed = refresh_token.parse(previous)
+    found = await database().read(session_rotation.session_of, parsed=parsed) if parsed is not None else None
+    if found is not None:
+        await sign_out(session_id=found.id, user_id=found.account.id, actor_id=found.actor_id)
+    return token_pair(opened, key)
+
+
+async def stop_acting(*, actor_id: UUID) -> None:
+    """End the sessions in which a member of staff acts as somebody."""
+    await database().write(acting.end_all_of, actor_id)
 
 
 async def sign_out_by_refresh_token(*, token: str) -> None:
@@ -97,7 +139,7 @@ async def sign_out_by_refresh_token(*, token: str) -> None:
     found = await database().read(session_rotation.session_of, parsed=parsed) if parsed is not None else None
     if found is None:
         raise InvalidRefreshToken
-    await sign_out(session_id=found.id, user_id=found.account.id)
+    await sign_out(session_id=found.id, user_id=found.account.id, actor_id=found.actor_id)
 
 
 async def sign_out_everywhere(*, principal: Principal) -> None:

@@ -168,6 +168,8 @@ def find_to_end(cookie: SsoCookie) -> StoredSession | None:
     session = session_queries.find(cookie.session_id)
     if session is None or session.client_id != SSO_CLIENT or session.is_over(clock.now()):
         return None
+    if session.actor_id is not None:  # who acts as somebody gets no codes for clients: there is no such row
+        return None
     genuine = is_genuine(cookie, secret=session.secret, master_key_id=session.master_key_id)
     return session if genuine else None
 

@@ -18,6 +18,7 @@ from django.db.models import Count
 
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event
+from accounts.users.models import User
 from accounts.users.outputs import Account
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.errors import NotAuthenticated
@@ -76,6 +77,7 @@ class OpenedSession:
 
     ``parent_id``: the SSO session it began in, if any. ``stored``: for an SSO session, the row as it will be read.
     ``others``: what the browser's second cookie says of the other SSO sessions it keeps.
+    ``actor_id``: the member of staff who opened it to act as the person, None as a rule.
     """
 
     session_id: UUID
@@ -89,6 +91,7 @@ class OpenedSession:
     parent_id: UUID | None = None
     stored: StoredSession | None = None
     others: tuple[str, ...] = ()
+    actor_id: UUID | None = None
 
 
 def store_first_party(
@@ -170,6 +173,7 @@ def opened(session: NewSession | StoredSession, account: Account) -> OpenedSessi
         authenticated_at=session.authenticated_at,
         amr=session.amr,
         parent_id=session.parent_id,
+        actor_id=session.actor_id,
     )
 
 
@@ -187,6 +191,8 @@ def idle_end(now: datetime, absolute: datetime, idle_s: int | None = None) -> da
 def live_account(*, session_id: UUID, user_id: UUID, epoch: int) -> LiveSession | None:
     """Return the account behind a token, and what its session says, while that lives, None otherwise. 1 query.
 
+    None too for a session in which a member of staff acts as the person: ``acting`` judges those.
+
     Args:
         session_id: The ``sid`` of a token.
         user_id: The person of the token.
@@ -195,18 +201,20 @@ def live_account(*, session_id: UUID, user_id: UUID, epoch: int) -> LiveSession 
     live = session_queries.find_live(session_id=session_id, user_id=user_id, epoch=epoch, now=clock.now())
     if live is None or not live.account.user.is_active or live.account.session_epoch != epoch:
         return None
-    return live
+    return live if live.actor_id is None else None
 
 
-def sign_out(*, session_id: UUID, user_id: UUID) -> None:
+def sign_out(*, session_id: UUID, user_id: UUID, actor_id: UUID | None = None) -> None:
     """Revoke a session that its user, or the holder of its refresh token, needs no more. 4 queries, 1 when it is over.
 
     Args:
         session_id: The session.
-        user_id: The person, for the trail.
+        user_id: Its person.
+        actor_id: The member of staff who acts as the person in it, None as a rule.
     """
     if end_session(session_id=session_id, reason=Session.RevokeReason.SIGNED_OUT):
-        audit.record(Event.SIGN_OUT, actor_id=user_id, user_id=user_id, session_id=session_id)
+        event = Event.SIGN_OUT if actor_id is None else Event.SIGN_IN_AS_ENDED
+        audit.record(event, actor_id=actor_id or user_id, user_id=user_id, session_id=session_id)
 
 
 def end_own_session(*, session_id: UUID, user_id: UUID, epoch: int, from_session_id: UUID) -> bool:
@@ -286,13 +294,30 @@ def live_sessions(*, user_id: UUID) -> list[Session]:
 def of_user(*, user_id: UUID, current_id: UUID) -> list[SessionOut]:
     """Return the user's live sessions, the most recently used first. 1 query, 2 when some are of OAuth clients.
 
+    1 more when staff are signed in as the person.
+
     Args:
         user_id: The user.
         current_id: The session of the one who asks.
     """
     found = live_sessions(user_id=user_id)
-    names = applications_of(found)
-    return [session_out(one, current_id=current_id, application=names.get(one.client_id)) for one in found]
+    names, actors = applications_of(found), _actors_of(found)
+    return [
+        session_out(
+            one,
+            current_id=current_id,
+            application=names.get(one.client_id),
+            actor=actors.get(one.actor_id) if one.actor_id else None,
+        )
+        for one in found
+    ]
+
+
+def _actors_of(found: Iterable[Session]) -> dict[UUID, str]:
+    """Return what the staff who opened these sessions are called: their names, or ids. 1 query, or none."""
+    ids = {session.actor_id for session in found if session.actor_id is not None}
+    named = dict(User.objects.filter(pk__in=ids).values_list("pk", "name")) if ids else {}
+    return {one: named.get(one) or str(one) for one in ids}
 
 
 def applications_of(found: Iterable[Session]) -> dict[str, str]:

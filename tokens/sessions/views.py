@@ -17,6 +17,7 @@ from tokens.sessions.transport import cleared_response, no_content
 class SessionsView(AsyncAPIView):
     """GET, DELETE /api/v1/access/sessions."""
 
+    while_acting = frozenset({"GET"})
     permission_classes = [IsAuthenticated]
 
     @extend_schema(

@@ -138,6 +138,7 @@ class RefreshView(AsyncAPIView):
 class LogoutView(AsyncAPIView):
     """POST /api/v1/access/logout."""
 
+    while_acting = frozenset({"POST"})  # the way out
     authentication_classes: ClassVar[list[Any]] = []
     permission_classes = [AllowAny]
 
@@ -173,7 +174,8 @@ class LogoutView(AsyncAPIView):
         try:
             found = await AccessTokenAuthentication().authenticate(request)
             if found is not None:
-                await session_services.sign_out(session_id=found[0].session_id, user_id=found[0].id)
+                by = found[0].acting.id if found[0].acting else None
+                await session_services.sign_out(session_id=found[0].session_id, user_id=found[0].id, actor_id=by)
                 return
             if cookie_token is None:
                 raise NotAuthenticated

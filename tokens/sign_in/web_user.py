@@ -4,6 +4,7 @@ The pages' session has two cookies. For ten minutes the access token tells who i
 it is looked at here and not exchanged, which is left to the pages. A browser that only ever signed in on the way to a
 client has the cookie of its SSO session. The admin is left out: it has a sign-in of its own, which nothing here
 replaces.
+A member of staff who acts as a person is nobody here: views of a project cannot tell them from the person.
 """
 
 from collections.abc import Callable
@@ -24,6 +25,7 @@ from ironauth.infrastructure.core.errors import DomainError
 from ironauth.infrastructure.crypto.master_keys import MasterKeyMissingError
 from ironauth.infrastructure.http.cookies import policy as cookies
 from tokens.access.credentials import access_name
+from tokens.errors import ActingSession
 from tokens.sessions import queries, refresh_token, sso_session
 from tokens.sessions.authentication import by_text
 from tokens.sessions.models import FIRST_PARTY_CLIENT, FIRST_PARTY_SCOPE
@@ -63,7 +65,10 @@ class WebUserMiddleware(MiddlewareMixin):
 
 def _signed_in(request: HttpRequest) -> Any:
     """Return the person that the cookies of the request sign in, or None. Up to 3 queries."""
-    user_id = _by_access_token(request) or _by_refresh_token(request) or _by_sso_session(request)
+    try:
+        user_id = _by_access_token(request) or _by_refresh_token(request) or _by_sso_session(request)
+    except ActingSession:
+        return None
     if user_id is None:
         return None
     return get_user_model()._default_manager.filter(pk=user_id, is_active=True).first()  # noqa: SLF001 - Django's way
@@ -75,6 +80,8 @@ def _by_access_token(request: HttpRequest) -> UUID | None:
         return None
     try:
         principal = async_to_sync(by_text)(token)
+    except ActingSession:
+        raise
     except DomainError:
         return None
     return principal.id if FIRST_PARTY_SCOPE in principal.scope.split() and not principal.delegated else None
@@ -86,6 +93,8 @@ def _by_refresh_token(request: HttpRequest) -> UUID | None:
     session = queries.find(parsed.session_id) if parsed is not None else None
     if parsed is None or session is None or session.client_id != FIRST_PARTY_CLIENT or session.is_over(clock.now()):
         return None
+    if session.actor_id is not None:
+        raise ActingSession
     try:
         genuine = refresh_token.is_genuine(parsed, secret=session.secret, master_key_id=session.master_key_id)
     except MasterKeyMissingError:

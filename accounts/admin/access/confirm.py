@@ -75,7 +75,7 @@ def confirm(site: AdminSite, request: HttpRequest) -> HttpResponse:
     if not form.is_valid():
         return page(site, request, "admin/confirm.html", _TITLE, form=form, next=next_url)
     if not methods_of(user.pk):
-        return _confirmed(request, user, next_url)
+        return _confirmed(request, user, next_url, by_factor=False)
     details = {"on_the_way_to": Event.STEP_UP.value}
     audit.record(Event.SECOND_FACTOR_ASKED, actor_id=user.pk, user_id=user.pk, details=details)
     admin_step_up.half_proved(request, next_url)
@@ -94,14 +94,14 @@ def confirm_code(site: AdminSite, request: HttpRequest) -> HttpResponse:
         messages.warning(request, _AGAIN)
         return redirect("admin:confirm")
     asking = second_step(site, request, user, _STEP, again=_asking(next_url))
-    return asking if asking is not None else _confirmed(request, user, next_url)
+    return asking if asking is not None else _confirmed(request, user, next_url, by_factor=True)
 
 
-def _confirmed(request: HttpRequest, user: User, next_url: str) -> HttpResponse:
+def _confirmed(request: HttpRequest, user: User, next_url: str, *, by_factor: bool) -> HttpResponse:
     """Go back to where the act was begun, which starts again there: what was sent with it is kept nowhere."""
     with transaction.atomic():
         audit.record(Event.STEP_UP, actor_id=user.pk, user_id=user.pk)
-        admin_step_up.proved(request)
+        admin_step_up.proved(request, by_factor=by_factor)
     messages.warning(request, _NOT_DONE)
     return redirect(next_url)
 

@@ -31,6 +31,8 @@ CODE_S: Final = 300
 ENROL_S: Final = 900
 _HALF: Final = "ironauth_half_signed_in"
 _PROVED: Final = "ironauth_second_factor"
+#: In a session: when a second factor was proved in it, unix seconds (``step_up``).
+FACTOR_AT: Final = "ironauth_factor_at"
 
 
 class PendingSignIn(NamedTuple):
@@ -109,6 +111,7 @@ def complete(request: HttpRequest, pending: PendingSignIn) -> None:
     del request.session[_HALF]
     login(request, pending.user)
     request.session[_PROVED] = True
+    request.session[FACTOR_AT] = int(clock.unix())
 
 
 # ------------------------------------------------------------------ the trail, which Django tells by signals alone

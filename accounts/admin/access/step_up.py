@@ -16,7 +16,7 @@ from django.contrib.admin import ActionLocation
 from django.contrib.auth.signals import user_logged_in
 from django.http import HttpRequest
 
-from accounts.admin.access.sign_in import CODE_S
+from accounts.admin.access.sign_in import CODE_S, FACTOR_AT
 from accounts.errors import StepUpRequired
 from accounts.users import step_up
 from accounts.users.second_factors import methods_of
@@ -73,6 +73,18 @@ def require_for_rows(request: HttpRequest, formset: Any) -> None:
         _require(request)
 
 
+def require_factor(request: HttpRequest) -> None:
+    """Raise ``StepUpRequired`` unless a second factor was proved at most 600 seconds ago; a password is not enough.
+
+    For who has a factor: the page that asks lets others in by the password alone.
+    """
+    try:
+        step_up.require_recent_at(request.session.get(FACTOR_AT, 0))
+    except StepUpRequired:
+        request.session[_PROVED_AT] = 0  # a password of a moment ago does not spare the page that asks
+        raise
+
+
 def is_recent(request: HttpRequest) -> bool:
     """Tell whether the session was proved at most 600 seconds ago."""
     try:
@@ -82,11 +94,18 @@ def is_recent(request: HttpRequest) -> bool:
     return True
 
 
-def proved(request: HttpRequest) -> None:
-    """Note that the session's person is here. It goes on under a new key: a copy of the old one proves nothing."""
+def proved(request: HttpRequest, *, by_factor: bool) -> None:
+    """Note that the session's person is here. It goes on under a new key: a copy of the old one proves nothing.
+
+    Args:
+        request: Its request.
+        by_factor: Whether a second factor was proved, not the password alone.
+    """
     request.session.pop(_HALF, None)
     request.session.cycle_key()
     request.session[_PROVED_AT] = int(clock.unix())
+    if by_factor:
+        request.session[FACTOR_AT] = request.session[_PROVED_AT]
 
 
 def half_proved(request: HttpRequest, next_url: str) -> None:

@@ -138,6 +138,10 @@ def claims_of(said: dict[str, Any], expires_at: float) -> Claims:
         raise InvalidToken("roles are no list of names")
     if "cnf" in said and not (isinstance(cnf, dict) and isinstance(cnf.get("jkt"), str) and cnf["jkt"]):
         raise InvalidToken("the token is bound in a way that is not known here")  # never taken for a bearer token
+    act = said.get("act", {})
+    if not isinstance(act, dict) or act.get("kind", "client") != "client":
+        # For their eyes, in the issuer's own pages: an application could not tell them from the person.
+        raise InvalidToken("somebody who is no client acts as the person")
     return Claims(
         issuer=_text(said, "iss"),
         subject=_text(said, "sub"),

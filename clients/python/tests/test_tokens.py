@@ -68,6 +68,8 @@ async def test_async_code_accepts_and_refuses_the_same(issuer: FakeIssuer) -> No
         ({"scope": ["read"]}, "scope"),
         ({"roles": "editor"}, "roles"),
         ({"cnf": {"x5t#S256": "a"}}, "bound"),
+        ({"act": {"sub": "a", "kind": "staff"}}, "acts as the person"),
+        ({"act": "a"}, "acts as the person"),
     ],
 )
 def test_a_wrong_claim_is_refused(issuer: FakeIssuer, claims: dict[str, Any], why: str) -> None:

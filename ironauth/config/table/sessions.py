@@ -121,6 +121,12 @@ SESSIONS = Section(
         ),
     ),
     Setting(
+        "IRONAUTH_SIGN_IN_AS",
+        "0 or 1 (off, on): whether staff who hold the permission accounts.sign_in_as may sign in as a person, from the "
+        "person's page in the admin, for 30 minutes and to look only. Off ends such sessions at once.",
+        default=False,
+    ),
+    Setting(
         "IRONAUTH_JWKS_MAX_AGE_S",
         "How long clients may keep the public key set, and so believe a compromised key, {least} to {most} seconds.",
         default=300,

@@ -6,6 +6,7 @@ needs no salt: the value is random, with 165 bits.
 
 import base64
 import hashlib
+from datetime import datetime
 from typing import Any, Final
 
 from django.conf import settings
@@ -74,6 +75,12 @@ class SessionStore(db.SessionStore):
     def _rows(self) -> QuerySet[Session]:
         key = stored_key(self.session_key or "")
         return Session.objects.order_by().filter(session_key=key, expire_date__gt=timezone.now())
+
+
+def ends_at(session_key: str) -> datetime:
+    """Return when a session ends unless it is saved again; now for one that is over. 1 query."""
+    ends = Session.objects.order_by().filter(session_key=stored_key(session_key)).values_list("expire_date", flat=True)
+    return ends.first() or timezone.now()
 
 
 def is_signed_in(session_key: str) -> bool:

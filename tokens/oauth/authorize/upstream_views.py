@@ -141,6 +141,7 @@ def _told(status: HTTPStatus, error: str = "") -> HttpResponse:
 class IdentitiesView(AsyncAPIView):
     """GET, POST /api/v1/access/identities."""
 
+    while_acting = frozenset({"GET"})
     permission_classes = [IsAuthenticated]
 
     @extend_schema(

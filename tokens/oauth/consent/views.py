@@ -17,6 +17,7 @@ from tokens.sessions.transport import no_content
 class ConsentsView(AsyncAPIView):
     """GET /api/v1/access/consents."""
 
+    while_acting = frozenset({"GET"})
     permission_classes = [IsAuthenticated]
 
     @extend_schema(

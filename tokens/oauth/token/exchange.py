@@ -16,7 +16,7 @@ from tokens.access import codec
 from tokens.access.codec import Actor
 from tokens.clients import subjects
 from tokens.clients.errors import InvalidRequest, InvalidScope, InvalidTarget, UnauthorizedClient
-from tokens.errors import InvalidToken
+from tokens.errors import ActingSession, InvalidToken
 from tokens.keys.store import key_store
 from tokens.oauth.token.response import TokenRequest, TokenResponse
 from tokens.principal import Principal
@@ -94,6 +94,8 @@ async def _shown(token: str, jkt: str) -> _Shown:
     """
     try:
         person = authentication.known(token) or await authentication.verify(token)
+    except ActingSession as error:
+        raise InvalidRequest("subject_token is of a member of staff who acts as the person.") from error
     except InvalidToken as error:
         raise InvalidRequest("subject_token is no access token of a person that is good now.") from error
     if person.jkt and person.jkt != jkt:

@@ -21,6 +21,8 @@ from tokens.protocol import scope_set
 from tokens.sessions import queries as session_queries
 from tokens.sessions import refresh_token
 from tokens.sessions import units as sessions
+from tokens.sessions.acting import rules
+from tokens.sessions.acting import units as acting
 from tokens.sessions.models import FIRST_PARTY_CLIENT, Session
 from tokens.sessions.queries import StoredSession
 from tokens.sessions.refresh_token import ParsedRefreshToken
@@ -37,7 +39,7 @@ class Outcome(enum.StrEnum):
     REUSE = "reuse"  # an older generation, or the predecessor too late: the session has been revoked
     EXPIRED = "expired"
     REVOKED = "revoked"
-    INACTIVE = "inactive"  # user deactivated, or every session of the user ended
+    INACTIVE = "inactive"  # user deactivated, every session of the user ended, or who acts as them may no longer
     UNKNOWN = "unknown"  # no such session, or another client's
     WIDER = "wider"  # good, but the session has not every scope that was asked for
     WRONG_KEY = "wrong_key"  # bound to a key that was not proved (RFC 9449 §5)
@@ -84,6 +86,9 @@ def rotate(
     if rotation is None:  # lost the race between SELECT and UPDATE: the winner's row decides
         session = session_queries.find(parsed.session_id)
         rotation = _rotate(session, parsed, client_id, wanted, idle_s) or Rotation(Outcome.REVOKED)
+    if session is not None and session.actor_id is not None and rotation.outcome is Outcome.INACTIVE:
+        with transaction.atomic():
+            acting.lose(session_id=session.id, user_id=session.account.id, actor_id=session.actor_id)
     return rotation
 
 
@@ -164,9 +169,14 @@ def _refusal(session: StoredSession | None, parsed: ParsedRefreshToken, client_i
         return Outcome.REVOKED
     if clock.now() >= session.idle_expires_at:
         return Outcome.EXPIRED
+    return None if _goes_on(session) else Outcome.INACTIVE
+
+
+def _goes_on(session: StoredSession) -> bool:
+    """Return whether its person, and who acts as them if anybody does, may go on with it."""
     if not session.account.user.is_active or session.account.session_epoch != session.epoch:
-        return Outcome.INACTIVE
-    return None
+        return False
+    return session.actor_id is None or rules.actor_of(session) is not None
 
 
 def _is_genuine(session: StoredSession, parsed: ParsedRefreshToken) -> bool:

@@ -39,9 +39,9 @@ async def test_list(api: httpx.AsyncClient, member: dict[str, Any], pair: Pair) 
     assert [entry["id"] for entry in listed] == [other["session_id"], pair["session_id"]]
     for entry in listed:
         assert list(entry) == [
-            "id", "created_at", "last_used_at", "expires_at", "ip", "user_agent", "current", "application",
+            "id", "created_at", "last_used_at", "expires_at", "ip", "user_agent", "current", "application", "actor",
         ]  # fmt: skip
-        assert entry["application"] is None
+        assert (entry["application"], entry["actor"]) == (None, None)
         assert entry["created_at"].endswith("Z")
         assert entry["ip"] == "127.0.0.1"
     assert [entry["current"] for entry in listed] == [False, True]
