@@ -31,7 +31,7 @@ from accounts.audit.exporting import Format
 from accounts.audit.models import AuditEvent
 from accounts.audit.recording import MAX_DETAIL, Outcome
 from accounts.users.models import User
-from ironauth.infrastructure.admin.filters import KnownValues
+from ironauth.infrastructure.admin.lists import KnownValues
 from ironauth.infrastructure.admin.read_only import ReadOnly, breakable
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.ids import first_id_at

@@ -17,7 +17,7 @@ from accounts.admin.permissions import PermissionChoices, offered
 from accounts.audit.recording import Event
 from accounts.users.inputs import validate_role_name
 from accounts.users.models import Role
-from ironauth.infrastructure.admin.selection import CheckedSelection
+from ironauth.infrastructure.admin.lists import CheckedSelection
 
 admin.site.unregister(Group)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from django.contrib import admin
@@ -22,13 +22,13 @@ from accounts.admin.access import step_up as admin_step_up
 from accounts.admin.actions import as_action
 from accounts.admin.audited import Audited
 from accounts.admin.changes import CHANGES
-from accounts.admin.filters import FactorFilter, FlaggedFilter, VerifiedFilter
 from accounts.admin.forms import OwnPasswordForm, SetPasswordForm, UserAddForm, UserEditForm
 from accounts.admin.permissions import PermissionChoices, offered
 from accounts.admin.protected_delete import ProtectedDeleteMixin
 from accounts.admin.user_page import UserPage
 from accounts.audit.recording import Event
 from accounts.errors import LastSuperuser
+from accounts.mfa import factors
 from accounts.passwords import breached as breached_passwords
 from accounts.passwords import breached_service, formats
 from accounts.privacy import admin as admin_deletions
@@ -36,7 +36,7 @@ from accounts.privacy.models import PendingDeletion
 from accounts.staff import units as staff_units
 from accounts.users import rules
 from accounts.users.models import User
-from ironauth.infrastructure.admin.selection import CheckedSelection
+from ironauth.infrastructure.admin.lists import CheckedSelection, KnownValues
 from ironauth.infrastructure.core.errors import PermissionDenied
 
 if TYPE_CHECKING:  # Django's class takes its model in brackets for type checkers only
@@ -45,6 +45,50 @@ else:
     DjangoUserAdmin = auth_admin.UserAdmin
 
 admin.site.password_change_form = OwnPasswordForm
+
+
+class _HappenedFilter(admin.EmptyFieldListFilter):
+    """Whether something has happened: Django's empty/not empty of its moment, as no/yes."""
+
+    words: ClassVar[str]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.title = self.words
+
+    def choices(self, changelist: Any) -> Iterator[Any]:
+        """Return all, yes and no."""
+        every, empty, present = super().choices(changelist)
+        yield from (every, {**present, "display": "Yes"}, {**empty, "display": "No"})
+
+
+class VerifiedFilter(_HappenedFilter):
+    """Whether an address was verified."""
+
+    words = "verified"
+
+
+class FlaggedFilter(_HappenedFilter):
+    """Whether the present password was found in the list of breached ones."""
+
+    words = "password found in a breach"
+
+
+class FactorFilter(KnownValues):
+    """Whether somebody has a second factor."""
+
+    title = "second factor"
+    parameter_name = "factor"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        """Offer yes and no."""
+        return [("yes", "Yes"), ("no", "No")]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        """Return the users with or without one."""
+        if self.value() == "yes":
+            return queryset.filter(factors.any_of())
+        return queryset.exclude(factors.any_of()) if self.value() == "no" else queryset
 
 
 @admin.register(User)

@@ -20,9 +20,8 @@ from accounts.outbox import queue as outbox
 from accounts.outbox.models import OutgoingMail
 from ironauth.infrastructure.admin.actions import admin_action
 from ironauth.infrastructure.admin.confirm import CONFIRMED, SHOWN, render
-from ironauth.infrastructure.admin.filters import KnownValues
+from ironauth.infrastructure.admin.lists import CheckedSelection, KnownValues
 from ironauth.infrastructure.admin.read_only import ReadOnly, breakable, moment
-from ironauth.infrastructure.admin.selection import CheckedSelection
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.telemetry.logs import get_logger
 

@@ -16,8 +16,7 @@ from accounts.users.signed_in import signed_in
 from ironauth.config.cookies import ACCESS
 from ironauth.infrastructure.api.views import ApiRequest, AsyncAPIView
 from ironauth.infrastructure.core.errors import Throttled, ValidationFailed
-from ironauth.infrastructure.http import client_context, language
-from ironauth.infrastructure.http.cookies import policy as cookies
+from ironauth.infrastructure.http import client_context, cookies, language
 
 
 class SignupView(AsyncAPIView):

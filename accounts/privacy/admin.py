@@ -16,7 +16,7 @@ from accounts.privacy import units as deletions
 from accounts.privacy.models import PendingDeletion
 from accounts.users.models import User
 from ironauth.infrastructure.admin.actions import admin_action
-from ironauth.infrastructure.admin.filters import KnownValues
+from ironauth.infrastructure.admin.lists import KnownValues
 from ironauth.infrastructure.admin.read_only import ReadOnly
 from ironauth.infrastructure.core.errors import PermissionDenied
 from ironauth.infrastructure.telemetry.logs import get_logger

@@ -24,7 +24,7 @@ from accounts.users.models import User
 from conftest import PASSWORD, ServeProcess
 from ironauth.asgi import application
 from ironauth.config import cookies as cookie_names
-from ironauth.infrastructure.http.cookies import policy as cookies
+from ironauth.infrastructure.http import cookies
 from ironauth.tests import sweep
 from ironauth.tests.canary_hooks import watched
 from ironauth.tests.sweep import CONTENT_TYPES, FORM, HOSTILE, JSON, METHODS, MULTIPART, WITH_BODY, Body

@@ -7,7 +7,7 @@ from django.http import HttpRequest
 
 from ironauth.config.cookies import ACCESS, name_of
 from ironauth.infrastructure.core.live_settings import live
-from ironauth.infrastructure.http.cookies import policy as cookies
+from ironauth.infrastructure.http import cookies
 from tokens.access.codec import MAX_TOKEN_BYTES
 from tokens.errors import CrossOrigin, InvalidToken, MalformedCredential, TwoCredentials
 

@@ -16,9 +16,8 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from accounts.access.rights import rights_of_request
-from ironauth.infrastructure.admin.filters import KnownValues
+from ironauth.infrastructure.admin.lists import CheckedSelection, KnownValues
 from ironauth.infrastructure.admin.read_only import moment
-from ironauth.infrastructure.admin.selection import CheckedSelection
 from ironauth.infrastructure.core import clock
 from tokens.admin import client_presets
 from tokens.admin.client_acts import ClientActs, caller_of, page_of, secret_page

@@ -12,8 +12,8 @@ from accounts import email_address as emails
 from accounts.admin.actions import BATCH
 from ironauth.infrastructure.admin.actions import admin_action, holds
 from ironauth.infrastructure.admin.confirm import CONFIRMED, SHOWN, render
+from ironauth.infrastructure.admin.lists import CheckedSelection
 from ironauth.infrastructure.admin.read_only import breakable, moment
-from ironauth.infrastructure.admin.selection import CheckedSelection
 from tokens.admin.client_acts import caller_of
 from tokens.admin.read_only import ReadOnly, note
 from tokens.oauth.consent import units as consent_units

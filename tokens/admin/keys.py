@@ -13,8 +13,8 @@ from django.urls import URLPattern, path, reverse
 
 from ironauth.infrastructure.admin.actions import admin_action, holds
 from ironauth.infrastructure.admin.confirm import CONFIRMED, render
+from ironauth.infrastructure.admin.lists import CheckedSelection
 from ironauth.infrastructure.admin.read_only import moment
-from ironauth.infrastructure.admin.selection import CheckedSelection
 from tokens.admin.read_only import ReadOnly, note
 from tokens.keys.key_set import Family
 from tokens.keys.models import SigningKey

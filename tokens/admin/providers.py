@@ -21,7 +21,7 @@ from accounts.federation.kinds.registry import KINDS
 from accounts.federation.models import UpstreamProvider
 from accounts.federation.secrets import seal_into
 from ironauth.infrastructure.admin.actions import admin_action
-from ironauth.infrastructure.admin.selection import CheckedSelection
+from ironauth.infrastructure.admin.lists import CheckedSelection
 from tokens.admin.client_form import LinesField
 from tokens.upstream import client_secret, discovery, exchange, services
 

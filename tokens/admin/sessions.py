@@ -19,9 +19,8 @@ from accounts.admin.users import UserAdmin
 from accounts.audit import recording as audit
 from ironauth.infrastructure.admin.actions import admin_action, holds
 from ironauth.infrastructure.admin.confirm import CONFIRMED, SHOWN, render
-from ironauth.infrastructure.admin.filters import KnownValues
+from ironauth.infrastructure.admin.lists import CheckedSelection, KnownValues
 from ironauth.infrastructure.admin.read_only import moment
-from ironauth.infrastructure.admin.selection import CheckedSelection
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.user_agents import short_name
 from tokens.admin.read_only import ReadOnly, note

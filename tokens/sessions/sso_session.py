@@ -30,8 +30,8 @@ from ironauth.infrastructure.crypto.master_keys import (
     register_purpose,
 )
 from ironauth.infrastructure.db.unit_of_work import about_to_commit
+from ironauth.infrastructure.http import cookies
 from ironauth.infrastructure.http.client_context import ClientContext
-from ironauth.infrastructure.http.cookies import policy as cookies
 from ironauth.infrastructure.telemetry.logs import get_logger
 from tokens.sessions import queries as session_queries
 from tokens.sessions import units as sessions

@@ -6,8 +6,8 @@ from django.http import HttpRequest, HttpResponse
 
 from accounts.lockout.throttling import KNOWN_S
 from ironauth.config.cookies import ACCESS, DEVICE, REFRESH
+from ironauth.infrastructure.http import cookies
 from ironauth.infrastructure.http.client_context import ClientContext, context_of
-from ironauth.infrastructure.http.cookies import policy as cookies
 from tokens.access.credentials import refuse_login_csrf
 from tokens.sessions.outputs import TokenPair
 

@@ -20,8 +20,7 @@ from ironauth.config.cookies import REFRESH
 from ironauth.infrastructure.api.parsers import FormParser, JSONParser
 from ironauth.infrastructure.api.views import ApiRequest, AsyncAPIView
 from ironauth.infrastructure.core.errors import FieldError, NotAuthenticated, Overloaded, Throttled, ValidationFailed
-from ironauth.infrastructure.http import client_context
-from ironauth.infrastructure.http.cookies import policy as cookies
+from ironauth.infrastructure.http import client_context, cookies
 from tokens.access.credentials import access_credential, access_name, require_same_origin
 from tokens.errors import (
     CrossOrigin,

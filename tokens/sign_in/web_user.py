@@ -23,7 +23,7 @@ from ironauth.config.cookies import REFRESH
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.errors import DomainError
 from ironauth.infrastructure.crypto.master_keys import MasterKeyMissingError
-from ironauth.infrastructure.http.cookies import policy as cookies
+from ironauth.infrastructure.http import cookies
 from tokens.access.credentials import access_name
 from tokens.errors import ActingSession
 from tokens.sessions import queries, refresh_token, sso_session

@@ -19,7 +19,7 @@ from django.utils import timezone
 
 from ironauth.infrastructure.core.asgi_types import Scope
 from ironauth.infrastructure.db.unit_of_work import database
-from ironauth.infrastructure.http.cookies import reader as cookie_reader
+from ironauth.infrastructure.http import cookies
 
 KEY_CHARACTERS: Final = 40  # the column's width
 
@@ -98,7 +98,7 @@ async def is_staff(scope: Scope) -> bool:
         AmbiguousCookies: The cookie came twice, or under a name that looks like it.
     """
     fields = [value.decode("latin1") for name, value in scope["headers"] if name == b"cookie"]
-    key = cookie_reader.read("; ".join(fields)).get(settings.SESSION_COOKIE_NAME)
+    key = cookies.read("; ".join(fields)).get(settings.SESSION_COOKIE_NAME)
     return key is not None and await database().read(is_signed_in, key)
 
 

@@ -20,7 +20,7 @@ from rest_framework.request import Request
 from ironauth.config.cookies import DEVICE
 from ironauth.infrastructure.core.live_settings import live
 from ironauth.infrastructure.hashing import claims
-from ironauth.infrastructure.http.cookies import policy as cookies
+from ironauth.infrastructure.http import cookies
 from ironauth.infrastructure.telemetry.request_id import current_request_id
 from ironauth.infrastructure.threads.job_queues import Claim
 

@@ -12,7 +12,7 @@ from ironauth.infrastructure.api.problem import MEDIA_TYPE, exception_handler
 from ironauth.infrastructure.core.errors import DomainError, Overloaded, Unavailable
 from ironauth.infrastructure.db.faults import Fault, classify, outages
 from ironauth.infrastructure.http import language
-from ironauth.infrastructure.http.cookies.reader import AmbiguousCookies
+from ironauth.infrastructure.http.cookies import AmbiguousCookies
 from ironauth.infrastructure.telemetry.logs import get_logger
 
 #: Where the admin lane leaves, in the ASGI scope, the refusal that it has found out before Django began.

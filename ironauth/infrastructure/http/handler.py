@@ -30,8 +30,7 @@ from django.utils.module_loading import import_string
 from ironauth.infrastructure.api.problem import exception_handler, report_unexpected
 from ironauth.infrastructure.core.asgi_types import Receive, Scope, Send
 from ironauth.infrastructure.http import error_pages
-from ironauth.infrastructure.http.fast_request import UNREADABLE_HEAD, LeanRequest
-from ironauth.infrastructure.http.host_check import check_host
+from ironauth.infrastructure.http.fast_request import UNREADABLE_HEAD, LeanRequest, check_host
 from ironauth.infrastructure.http.middleware import harden_unread
 from ironauth.infrastructure.http.request_state import (
     RequestObserver,

@@ -15,10 +15,10 @@ from django.core.signals import request_finished, request_started
 
 from ironauth.infrastructure.core.asgi_types import WHOLE_ANSWER, Application, Message, Receive, Scope, Send
 from ironauth.infrastructure.core.live_settings import live
+from ironauth.infrastructure.http import cookies
 from ironauth.infrastructure.http.client_context import client_address, with_forwarded_scheme
-from ironauth.infrastructure.http.cookies import reader as cookie_reader
-from ironauth.infrastructure.http.cookies.reader import AmbiguousCookies
-from ironauth.infrastructure.http.host_check import is_allowed_host
+from ironauth.infrastructure.http.cookies import AmbiguousCookies
+from ironauth.infrastructure.http.fast_request import is_allowed_host
 from ironauth.infrastructure.http.request_state import custom_receivers
 from ironauth.infrastructure.telemetry import logs, metrics
 from ironauth.infrastructure.telemetry.metrics_catalogue import SHORTEST_NS, bucket
@@ -166,7 +166,7 @@ class HotLane:
         """Return the one access token of both fields, None where there is none, or more to be said."""
         if cookie is not None:
             try:
-                token = cookie_reader.read(cookie.decode("latin1")).get(self._cookie_name())
+                token = cookies.read(cookie.decode("latin1")).get(self._cookie_name())
             except AmbiguousCookies:
                 return None
             if token is not None:

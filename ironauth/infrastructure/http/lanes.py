@@ -15,9 +15,8 @@ from ironauth.infrastructure.core.errors import Overloaded, Unavailable
 from ironauth.infrastructure.core.live_settings import live
 from ironauth.infrastructure.http.client_context import client_address, client_share, with_forwarded_scheme
 from ironauth.infrastructure.http.error_pages import BUSY
-from ironauth.infrastructure.http.fast_request import UNREADABLE_HEAD, StrictRequest
+from ironauth.infrastructure.http.fast_request import UNREADABLE_HEAD, StrictRequest, is_our_host
 from ironauth.infrastructure.http.guard import API_BODY_BYTES, PAGE_BODY_BYTES
-from ironauth.infrastructure.http.host_check import is_our_host
 from ironauth.infrastructure.http.middleware import STATIC_PREFIX, harden, harden_unread
 from ironauth.infrastructure.http.project_paths import OURS, is_projects
 from ironauth.infrastructure.telemetry.request_id import choose_request_id

@@ -20,8 +20,7 @@ from django.utils.translation import gettext_noop as _
 from django.utils.translation.trans_real import parse_accept_lang_header
 
 from ironauth.config.cookies import LANGUAGE, OWN_LANGUAGE
-from ironauth.infrastructure.http import client_context
-from ironauth.infrastructure.http.cookies import policy as cookies
+from ironauth.infrastructure.http import client_context, cookies
 
 #: Characters of a header or parameter that are looked at; browsers send 60.
 LONGEST: Final = 256

@@ -9,7 +9,7 @@ from django.test import Client
 from django.urls import reverse
 
 from accounts.users.models import User
-from ironauth.infrastructure.admin.filters import KnownValues
+from ironauth.infrastructure.admin.lists import KnownValues
 
 pytestmark = pytest.mark.django_db
 

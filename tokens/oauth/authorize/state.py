@@ -18,7 +18,7 @@ from rest_framework.request import Request
 from ironauth.config import cookies as cookie_names
 from ironauth.infrastructure.core import base64url, clock
 from ironauth.infrastructure.crypto.master_keys import is_mac, mac, register_purpose
-from ironauth.infrastructure.http.cookies import policy as cookies
+from ironauth.infrastructure.http import cookies
 from tokens.oauth.authorize.request import AuthorizationRequest
 
 _PURPOSE: Final = register_purpose("ironauth authorization request")

@@ -16,7 +16,7 @@ from drf_spectacular.utils import extend_schema
 
 from ironauth.infrastructure.api.views import ApiRequest
 from ironauth.infrastructure.db.unit_of_work import database
-from ironauth.infrastructure.http.cookies import policy as cookies
+from ironauth.infrastructure.http import cookies
 from ironauth.infrastructure.telemetry.logs import get_logger
 from tokens.oauth.authorize import pages as authorize_pages
 from tokens.oauth.authorize.views import OAuthPage

@@ -19,7 +19,7 @@ from ironauth import asgi
 from ironauth.infrastructure.cache.two_level import token_cache
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.asgi_types import WHOLE_ANSWER, Receive, Scope, Send
-from ironauth.infrastructure.http import host_check, hot_lane
+from ironauth.infrastructure.http import fast_request, hot_lane
 from ironauth.infrastructure.telemetry import logs
 from ironauth.tests.asgi_conversation import Conversation
 from tokens.access.credentials import access_name
@@ -101,13 +101,13 @@ async def test_invented_hosts_keep_nobody_from_it(
     """Requests for more hosts than are remembered, before and after, leave a known token in the hot lane."""
     settings.ALLOWED_HOSTS = [*settings.ALLOWED_HOSTS, ".wild.example"]
     headers = by_bearer(pair["access_token"])
-    invented = [f"{number}.wild.example:{number}" for number in range(1, 2 * host_check.MAX_REMEMBERED)]
+    invented = [f"{number}.wild.example:{number}" for number in range(1, 2 * fast_request.MAX_REMEMBERED)]
     for host in invented:
         assert (await ask("/ping", [("host", host)]))[0]["status"] == 200
     await warm(headers)
     for host in invented:
         await ask("/ping", [("host", host)])
-    assert len(host_check._remembered) <= host_check.MAX_REMEMBERED
+    assert len(fast_request._remembered) <= fast_request.MAX_REMEMBERED
     api_lane.clear()
     assert (await ask(ME, headers))[0]["status"] == 200
     assert api_lane == []

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ironauth.config import cookies as cookie_names
-from ironauth.infrastructure.http.cookies import reader as cookie_reader
-from ironauth.infrastructure.http.cookies.reader import AmbiguousCookies
-from ironauth.infrastructure.http.cookies.tests.cookie_spellings import (
+from ironauth.infrastructure.http import cookies
+from ironauth.infrastructure.http.cookies import AmbiguousCookies
+from ironauth.infrastructure.http.tests.cookie_spellings import (
     DISGUISES,
     STRANGERS,
     WIDE,
@@ -31,7 +31,7 @@ def secure() -> Iterator[None]:
 def is_refused(field: str) -> bool:
     """Tell whether the reader refuses the field."""
     try:
-        cookie_reader.read(field)
+        cookies.read(field)
     except AmbiguousCookies:
         return True
     return False
@@ -50,7 +50,7 @@ def test_every_byte_around_a_name(places: str) -> None:
             assert is_refused(field) is (outcome == "refused"), byte
         if not is_refused(field):
             value = {"ours": "v", "other value": "=v"}.get(outcome)
-            assert cookie_reader.read(field).get(NAME) == value, byte
+            assert cookies.read(field).get(NAME) == value, byte
             assert is_refused(f"{NAME}=first; {field}") is (value is not None), byte
 
 
@@ -72,7 +72,7 @@ def test_names_of_others(text: str) -> None:
     """What is not ours in any reading is let pass, twice too, and leaves ours alone."""
     spelled = on_the_wire(text)
     for field in (f"{spelled}=v; {NAME}=ours", f"{spelled}=v; {spelled}=w;{NAME}=ours ;", f"{NAME}=ours;{spelled}"):
-        assert cookie_reader.read(field)[NAME] == "ours"
+        assert cookies.read(field)[NAME] == "ours"
 
 
 @pytest.mark.usefixtures("secure")
@@ -80,7 +80,7 @@ def test_every_cookie_of_the_registry_is_guarded() -> None:
     """Each of them twice, without a value, and behind the byte that str.strip() drops, is refused."""
     for cookie in cookie_names.REGISTRY:
         name = cookie_names.name_of(cookie, secure=True)
-        assert cookie_reader.read(f"a=b;\t{name}\t=\tv;") == {"a": "b", name: "v"}
+        assert cookies.read(f"a=b;\t{name}\t=\tv;") == {"a": "b", name: "v"}
         for field in (
             f"{name}=v; {name}=v",
             f"{name}",
@@ -97,7 +97,7 @@ def test_nothing_a_browser_sends_breaks_the_reader(text: str, is_secure: bool) -
     with override_settings(IRONAUTH_COOKIE_SECURE=is_secure):
         if is_refused(text):
             return
-        found = cookie_reader.read(text)
+        found = cookies.read(text)
     pairs = [piece.partition("=") for piece in text.split(";")]
     assert found == {
         name.strip(" \t"): value.strip(" \t") for name, equals, value in pairs if equals and name.strip(" \t")
@@ -106,7 +106,7 @@ def test_nothing_a_browser_sends_breaks_the_reader(text: str, is_secure: bool) -
 
 def test_spellings_are_remembered_within_bounds() -> None:
     """However many names clients invent, and however long: the memory of a process does not grow."""
-    for number in range(2 * cookie_reader.MOST_REMEMBERED):
-        cookie_reader.read(f"invented-{number}=1; {'x' * 100}{number}=1")
-    assert all(len(names) <= cookie_reader.MOST_REMEMBERED for names in cookie_reader._remembered.values())
-    assert all(len(name) <= cookie_reader.LONGEST_REMEMBERED for name in cookie_reader._remembered[False])
+    for number in range(2 * cookies.MOST_REMEMBERED):
+        cookies.read(f"invented-{number}=1; {'x' * 100}{number}=1")
+    assert all(len(names) <= cookies.MOST_REMEMBERED for names in cookies._remembered.values())
+    assert all(len(name) <= cookies.LONGEST_REMEMBERED for name in cookies._remembered[False])

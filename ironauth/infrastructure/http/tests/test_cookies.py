@@ -5,7 +5,7 @@ from django.http import HttpResponse
 from django.test import RequestFactory, override_settings
 
 from ironauth.config.cookies import ACCESS, REFRESH
-from ironauth.infrastructure.http.cookies import policy as cookies
+from ironauth.infrastructure.http import cookies
 from tokens.access.credentials import access_name
 
 

@@ -13,7 +13,7 @@ from accounts.users.models import User
 from conftest import PASSWORD
 from ironauth import asgi
 from ironauth.config import cookies as cookie_names
-from ironauth.infrastructure.http.cookies.tests.cookie_spellings import WIDE, expected
+from ironauth.infrastructure.http.tests.cookie_spellings import WIDE, expected
 from ironauth.tests.asgi_conversation import Conversation
 from tokens.oauth.tests.material import make_client
 from tokens.oauth.tests.walk import answered, authorize, by_password, request_of

@@ -1,10 +1,26 @@
-"""What a list of the admin is asked to act upon, checked before Django puts it into a query."""
+"""Lists of the admin that refuse what Django ignores: a filter value not offered, a selected key that can be none."""
 
 from typing import Any
 
+from django.contrib import admin
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.contrib.admin.options import IncorrectLookupParameters
 from django.core.exceptions import BadRequest, ValidationError
 from django.http import HttpRequest, HttpResponse
+
+
+class KnownValues(admin.SimpleListFilter):
+    """A filter by the values it offers and no other.
+
+    Django's ``SimpleListFilter`` leaves a wrong value to its ``queryset()``, which as a rule shows the whole list.
+    Somebody who mistyped an address would believe that everybody is being deleted.
+    """
+
+    def __init__(self, request: HttpRequest, params: dict[str, Any], model: Any, model_admin: Any) -> None:
+        """Read the value. Raises ``IncorrectLookupParameters`` for one that is not offered: the list with ``?e=1``."""
+        super().__init__(request, params, model, model_admin)
+        if self.value() is not None and self.value() not in dict(self.lookup_choices):
+            raise IncorrectLookupParameters
 
 
 class CheckedSelection:

@@ -1,1 +1,0 @@
-"""Cookies: their names and flags, the one reader, and who may send them."""
