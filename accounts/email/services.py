@@ -23,7 +23,8 @@ from accounts.outbox.tokens import FoundToken, Purpose
 from accounts.passwords import hashing as passwords
 from accounts.passwords.breached import require_unbreached
 from accounts.passwords.policy import require_policy
-from accounts.privacy import units as deletions
+from accounts.privacy import services as deletions
+from accounts.privacy.outputs import Deleted
 from accounts.users import reauthentication
 from accounts.users.proofs import Asked, Shown
 from accounts.users.reauthentication import reauthenticate
@@ -147,7 +148,7 @@ async def disown_address(*, token: str, address: str = "") -> None:
         InvalidEmailToken, Throttled: As above.
     """
     found = await _found(token, address, Purpose.VERIFY_EMAIL)
-    await database().write(deletions.disown, found=found)
+    await deletions.disown(found=found)
     get_logger().info("account_disowned", user_id=str(found.user_id))
 
 
@@ -160,7 +161,7 @@ async def restore_account(*, token: str, address: str = "") -> bool:
     """
     found = await _found(token, address, Purpose.RESTORE_ACCOUNT)
     try:
-        proved = await database().write(deletions.restore, found=found)
+        proved = await deletions.restore(found=found)
     except IntegrityError as error:
         raise EmailTaken(
             "Another account has your e-mail address by now, so yours cannot be restored under it: ask the people who "
@@ -170,9 +171,9 @@ async def restore_account(*, token: str, address: str = "") -> bool:
     return proved
 
 
-async def deleted_by(*, token: str) -> deletions.Deleted | None:
+async def deleted_by(*, token: str) -> Deleted | None:
     """Return which account this token would restore, for its page to say; None when it is good for nothing."""
-    return await database().read(deletions.deleted_by, token)
+    return await deletions.deleted_by(token=token)
 
 
 async def disown_deleted(*, token: str, address: str = "") -> None:
@@ -182,7 +183,7 @@ async def disown_deleted(*, token: str, address: str = "") -> None:
         InvalidEmailToken, Throttled: As above.
     """
     found = await _found(token, address, Purpose.RESTORE_ACCOUNT)
-    await database().write(deletions.disown_deleted, found=found)
+    await deletions.disown_deleted(found=found)
     get_logger().info("account_disowned", user_id=str(found.user_id))
 
 

@@ -22,7 +22,7 @@ from accounts.outbox import tokens as email_tokens
 from accounts.outbox.kinds import Kind
 from accounts.outbox.models import EmailToken
 from accounts.outbox.tokens import FoundToken, Purpose
-from accounts.privacy import units as deletions
+from accounts.privacy import queries as deletion_queries
 from accounts.users import queries as user_queries
 from accounts.users import rules as user_rules
 from accounts.users.models import User
@@ -251,7 +251,7 @@ def asked(token: str) -> Asked | None:
         proved=user.email_verified_at is not None,
         has_factors=has_factors,
         ways=factors.kept(user.pk) if has_factors and not moves else (),
-        may_disown=not moves and deletions.may_disown(user),
+        may_disown=not moves and deletion_queries.may_disown(user),
     )
 
 

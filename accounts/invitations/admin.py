@@ -24,9 +24,8 @@ from accounts.invitations.models import Invitation
 from accounts.invitations.queries import require_grantable
 from accounts.lockout import rate_limits
 from ironauth.infrastructure.admin.actions import admin_action, holds
-from ironauth.infrastructure.admin.filters import KnownValues
+from ironauth.infrastructure.admin.lists import CheckedSelection, KnownValues
 from ironauth.infrastructure.admin.read_only import ReadOnly, breakable, moment
-from ironauth.infrastructure.admin.selection import CheckedSelection
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.errors import DomainError, PermissionDenied
 from ironauth.infrastructure.telemetry.logs import get_logger

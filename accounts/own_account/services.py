@@ -14,7 +14,7 @@ from accounts.own_account import units
 from accounts.passwords import hashing as passwords
 from accounts.passwords.breached import require_unbreached
 from accounts.passwords.policy import require_policy
-from accounts.privacy import units as deletions
+from accounts.privacy import services as deletions
 from accounts.users import queries as user_queries
 from accounts.users import reauthentication
 from accounts.users.outputs import UserOut
@@ -106,7 +106,7 @@ async def delete_account(
     await reauthenticate(found, shown, Asked(user_id, Event.ACCOUNT_DELETED, session_id=session_id))
     await rate_limits.admit_deletion(email=found.email, user_id=user_id)
     try:
-        await database().write(deletions.request, user_id=user_id, old=found.encoded, session_id=session_id)
+        await deletions.request_deletion(user_id=user_id, old=found.encoded, session_id=session_id)
     except IntegrityError as error:  # Django's ProtectedError and RestrictedError are such
         raise UserProtected from error
     get_logger().info("account_deleted", user_id=str(user_id), grace_days=settings.IRONAUTH_DELETION_GRACE_DAYS)

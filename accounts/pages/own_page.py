@@ -32,7 +32,7 @@ from ironauth.infrastructure.core.errors import DomainError, NotAuthenticated, P
 from ironauth.infrastructure.core.user_agents import short_name
 from ironauth.infrastructure.crypto import stateless_token
 from ironauth.infrastructure.crypto.master_keys import register_purpose
-from ironauth.infrastructure.http.cookies import policy as cookies
+from ironauth.infrastructure.http import cookies
 from ironauth.infrastructure.http.language import PageLanguage
 
 FOLDER: Final = "accounts/pages/account/"

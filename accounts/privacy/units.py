@@ -7,20 +7,10 @@ account can have (``emails.validate`` refuses it).
 
 import uuid
 from datetime import datetime, timedelta
-from functools import cache
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from django.conf import settings
-from django.db import DEFAULT_DB_ALIAS, IntegrityError, models, transaction
-from django.db.models.deletion import (
-    CASCADE,
-    DB_CASCADE,
-    DB_SET_NULL,
-    DO_NOTHING,
-    Collector,
-    get_candidate_relations_to_delete,
-)
-from django.db.models.signals import post_delete, pre_delete
+from django.db import IntegrityError, transaction
 
 from accounts import email_address as emails
 from accounts.audit import recording as audit
@@ -32,19 +22,18 @@ from accounts.outbox import queue as outbox
 from accounts.outbox import tokens as email_tokens
 from accounts.outbox.kinds import Kind
 from accounts.outbox.tokens import FoundToken, Purpose
+from accounts.privacy import queries
 from accounts.privacy.models import PendingDeletion
+from accounts.privacy.outputs import Deleted
 from accounts.users import queries as user_queries
 from accounts.users import rules
 from accounts.users.models import User
 from ironauth.infrastructure.core import clock
-from ironauth.infrastructure.db.compiled import CompiledDelete, Param
 from ironauth.infrastructure.telemetry.logs import get_logger
 
 RETRY: Final = timedelta(days=1)  # the purge runs once a day
 DISOWNED_DAYS: Final = 7  # of grace for accounts that are disowned, where their owners' deletions have none
 _TIME_FORMAT: Final = "%-d %B %Y, %H:%M UTC"  # as people read it; LANGUAGE_CODE is English
-_ID: Final = Param("id", models.UUIDField())
-_DELETE: Final = CompiledDelete(lambda: User.objects.filter(pk=_ID))
 
 
 def request(*, user_id: uuid.UUID, old: str, session_id: uuid.UUID | None) -> None:
@@ -69,7 +58,7 @@ def request(*, user_id: uuid.UUID, old: str, session_id: uuid.UUID | None) -> No
         _put_off(user, clock.now() + timedelta(days=days))
     else:
         throttling.forget_devices(email=user.email)
-        delete(user)
+        queries.delete(user)
     audit.record(
         Event.ACCOUNT_DELETED,
         actor_id=user_id,
@@ -77,24 +66,6 @@ def request(*, user_id: uuid.UUID, old: str, session_id: uuid.UUID | None) -> No
         session_id=session_id,
         details={"grace_days": days},
     )
-
-
-class Deleted(NamedTuple):
-    """What a link that restores an account is about, for the page that asks.
-
-    Attributes:
-        email: The address that the account gets back.
-        made_at: When the account was made.
-        proved: Somebody has proved the address.
-        ways: The second factors one by one, where nobody has proved it.
-        may_disown: The owner of the mailbox may end the account.
-    """
-
-    email: str
-    made_at: datetime
-    proved: bool
-    ways: tuple[factors.Kept, ...]
-    may_disown: bool
 
 
 def deleted_by(token: str) -> Deleted | None:
@@ -160,14 +131,6 @@ def restore_by_staff(*, user_id: uuid.UUID, actor_id: uuid.UUID) -> bool:
     return True
 
 
-def may_disown(user: User) -> bool:
-    """Return whether the owner of the mailbox alone may end this account: while nobody has proved its address.
-
-    Not one of staff, which colleagues have made and look after.
-    """
-    return user.is_active and user.email_verified_at is None and not (user.is_staff or user.is_superuser)
-
-
 def _may_disown_deleted(user: User, pending: PendingDeletion) -> bool:
     return pending.email_verified_at is None and not (user.is_staff or user.is_superuser)
 
@@ -182,7 +145,7 @@ def disown(*, found: FoundToken) -> None:
         InvalidEmailToken: The token was used, or `may_disown` has become false, since it was found.
     """
     user = user_queries.lock(found.user_id)
-    if user is None or not may_disown(user) or not email_tokens.consume(found.id):
+    if user is None or not queries.may_disown(user) or not email_tokens.consume(found.id):
         raise InvalidEmailToken
     days = settings.IRONAUTH_DELETION_GRACE_DAYS or DISOWNED_DAYS
     _put_off(user, clock.now() + timedelta(days=days), disowned=True)
@@ -236,7 +199,7 @@ def _purge(user_id: uuid.UUID) -> bool:
     if not user.is_being_deleted:  # brought back, and deactivated since
         PendingDeletion.objects.filter(pk=user_id).delete()
         return False
-    delete(user)
+    queries.delete(user)
     audit.record(Event.ACCOUNT_PURGED, user_id=user_id)
     return True
 
@@ -286,41 +249,3 @@ def _take_back(user: User, pending: PendingDeletion) -> None:
     pending.delete()
     user.email, user.is_active, user.email_verified_at = pending.email, True, pending.email_verified_at
     user_queries.change(user, ["email", "is_active", "email_verified_at"])
-
-
-def delete(user: User) -> None:
-    """Delete a user and what hangs on them, telling every signal's receivers. Call it inside a transaction.
-
-    As Django's ``delete()`` does, but with statements compiled once: half of it was compiling them.
-
-    One query for each table whose rows go with a user, unless the database sees to them itself, and one for the
-    user. What the receivers do comes on top. Receivers of the tables' own signals have to be connected at start-up.
-    """
-    deletes = _dependents()
-    if deletes is None:
-        user.delete()
-        return
-    about: dict[str, Any] = {"instance": user, "using": DEFAULT_DB_ALIAS, "origin": user}
-    pre_delete.send(sender=User, **about)
-    for rows in deletes:
-        rows.run(id=user.pk)
-    post_delete.send(sender=User, **about)
-
-
-@cache
-def _dependents() -> tuple[CompiledDelete, ...] | None:
-    """Return what deletes a user and what goes with them; None when Django has to look at each row."""
-    collector = Collector(using=DEFAULT_DB_ALIAS)
-    found = []
-    meta: Any = User._meta  # noqa: SLF001 - documented by Django
-    relations: Any = get_candidate_relations_to_delete(meta)
-    for relation in relations:
-        foreign_key = relation.field
-        on_delete = foreign_key.remote_field.on_delete
-        if on_delete in (DB_CASCADE, DB_SET_NULL, DO_NOTHING):
-            continue
-        hanging = relation.related_model._base_manager.filter(**{foreign_key.attname: _ID})  # noqa: SLF001 - as above
-        if on_delete is not CASCADE or not collector.can_fast_delete(hanging, from_field=foreign_key):
-            return None
-        found.append(CompiledDelete(hanging.all))
-    return (*found, _DELETE)

@@ -25,7 +25,7 @@ from accounts.outbox import queue as outbox
 from accounts.outbox import tokens as email_tokens
 from accounts.outbox.kinds import Kind
 from accounts.outbox.tokens import Purpose
-from accounts.privacy import units as user_deletion
+from accounts.privacy import queries as deletion_queries
 from accounts.users import paging, rules
 from accounts.users import queries as user_queries
 from accounts.users.models import User
@@ -274,7 +274,7 @@ def delete_user(*, actor_id: uuid.UUID, user_id: uuid.UUID) -> None:
     rules.keep_a_superuser(without=[user])
     if user_id == actor_id:
         raise PermissionDenied("This is your own account: DELETE /api/v1/access/me asks for its password.")
-    user_deletion.delete(user)
+    deletion_queries.delete(user)
     audit.record(Event.USER_DELETED, actor_id=actor_id, user_id=user_id)
 
 

@@ -12,6 +12,12 @@ from accounts.passwords.formats.recognised import stored_form
 
 _MILLISECONDS: Final = 10_000_000_000  # a number of seconds above it, of the year 2286, is one of milliseconds
 
+#: Outcomes of importing a record; others are codes of ``Reason``.
+CREATED: Final = "created"
+UPDATED: Final = "updated"
+UNCHANGED: Final = "already_imported"
+IN_USE: Final = "in_use"  # imported before, and the person has signed in since: what they have is theirs
+
 
 class _Coded(enum.StrEnum):
     """A stable code for reports and counts, with its words."""

@@ -12,7 +12,7 @@ from django.db import transaction
 from accounts import email_address as emails
 from accounts import names
 from accounts.mfa.totp.codes import SECRET_BYTES
-from accounts.transfer import units
+from accounts.transfer import records, units
 from accounts.transfer.models import MAX_EXTERNAL_ID, UserImport
 from accounts.transfer.records import Note, Person, Reason, Refused
 from accounts.transfer.units import BATCH
@@ -64,7 +64,7 @@ def import_people(
             outcomes = units.write(run, people, update=update)
         for number, person in batch:
             outcome = outcomes[person.external_id]
-            told(number, person.external_id, outcome, person.notes if outcome == units.CREATED else frozenset())
+            told(number, person.external_id, outcome, person.notes if outcome == records.CREATED else frozenset())
         batch.clear()
 
     for number, record in enumerate(found, start=1):

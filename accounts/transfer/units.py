@@ -15,16 +15,12 @@ from accounts.audit.recording import Event, Outcome
 from accounts.mfa.totp import codes as totp
 from accounts.mfa.totp.models import TotpFactor
 from accounts.transfer.models import ImportedUser, UserImport
-from accounts.transfer.records import Person, Reason
+from accounts.transfer.records import CREATED, IN_USE, UNCHANGED, UPDATED, Person, Reason
 from accounts.users.models import User
 from ironauth.infrastructure.core import clock
 
 BATCH: Final = 500  # people in one transaction; others write between two
 BEGINNING: Final = uuid.UUID(int=0)
-CREATED: Final = "created"
-UPDATED: Final = "updated"
-UNCHANGED: Final = "already_imported"
-IN_USE: Final = "in_use"  # imported before, and the person has signed in since: what they have is theirs
 
 
 class Known(NamedTuple):

@@ -24,8 +24,7 @@ from accounts.users.second_factors import methods_of
 from ironauth.config.cookies import REFRESH
 from ironauth.infrastructure.admin import session_store
 from ironauth.infrastructure.core.errors import PermissionDenied as Refused
-from ironauth.infrastructure.http import client_context
-from ironauth.infrastructure.http.cookies import policy as cookies
+from ironauth.infrastructure.http import client_context, cookies
 from tokens.errors import SigningKeyMissing
 from tokens.sessions import services
 from tokens.sessions.acting import rules

@@ -18,8 +18,8 @@ from rest_framework.request import Request
 from accounts.users.outputs import Account
 from ironauth.config import cookies as cookie_names
 from ironauth.infrastructure.core import clock
+from ironauth.infrastructure.http import cookies
 from ironauth.infrastructure.http.client_context import ClientContext
-from ironauth.infrastructure.http.cookies import policy as cookies
 from tokens.sessions import sso_session
 from tokens.sessions.queries import StoredSession
 from tokens.sessions.sso_session import MOST_IN_BROWSER, SEPARATOR, SsoCookie

@@ -20,7 +20,7 @@ from accounts.users.step_up import RECENT_S
 from conftest import PASSWORD
 from ironauth.config.cookies import OWN_LANGUAGE, REFRESH
 from ironauth.infrastructure.core import clock
-from ironauth.infrastructure.http.cookies import policy as cookies
+from ironauth.infrastructure.http import cookies
 from ironauth.tests.sweep import HOSTILE
 from tokens.access.credentials import access_name
 from tokens.oauth.models import Consent

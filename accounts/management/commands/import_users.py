@@ -13,7 +13,8 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError
 
-from accounts.transfer import services, units
+from accounts.transfer import records as outcomes
+from accounts.transfer import services
 from accounts.transfer.models import UserImport
 from accounts.transfer.records import MalformedError, Note, Reason
 from accounts.transfer.services import Told
@@ -23,10 +24,10 @@ from ironauth.config import addresses
 from ironauth.infrastructure.core.stdio import ignore_broken_pipe
 
 _WORDS: Final = {
-    units.CREATED: "created",
-    units.UPDATED: "brought up to date",
-    units.UNCHANGED: "imported before, left as they are",
-    units.IN_USE: "imported before and signed in since, left as they are",
+    outcomes.CREATED: "created",
+    outcomes.UPDATED: "brought up to date",
+    outcomes.UNCHANGED: "imported before, left as they are",
+    outcomes.IN_USE: "imported before and signed in since, left as they are",
     **{reason.value: f"refused: {reason.words}" for reason in Reason},
     **{note.value: note.words for note in Note},
 }
@@ -99,7 +100,7 @@ class Command(BaseCommand):
     def _summary(self, counts: Counter[str], records: int, run: UserImport | None) -> None:
         self.stdout.write(f"{records:,} records{'' if run else ', nothing written (dry run)'}")
         for code, count in sorted(counts.items(), key=lambda item: (item[0] in _NOTES, -item[1])):
-            words = "would be created" if code == units.CREATED and run is None else _WORDS[code]
+            words = "would be created" if code == outcomes.CREATED and run is None else _WORDS[code]
             self.stdout.write(f"{'    of them' if code in _NOTES else '  '}{count:>9,}  {words}")
         if run is not None:
             self.stdout.write(f"import {run.pk}; to take it back: manage.py import_users --undo {run.pk}")
@@ -114,7 +115,7 @@ class Command(BaseCommand):
     def _list(self) -> None:
         for run in UserImport.objects.all():
             state = "undone" if run.undone_at else "finished" if run.finished_at else "interrupted"
-            created = run.counts.get(units.CREATED, 0)
+            created = run.counts.get(outcomes.CREATED, 0)
             self.stdout.write(
                 f"{run.pk}  {run.started_at:%Y-%m-%d %H:%M}  {run.source:9} {created:>9,} created  {state}"
             )

@@ -20,8 +20,8 @@ from accounts.conftest import PASSWORD, MakeUser, SignIn
 from accounts.email.tests.test_email_flows import delivered, sign_in_status
 from accounts.outbox import queue as outbox
 from accounts.outbox.models import EmailToken, OutgoingMail
+from accounts.privacy import queries as deletion_queries
 from accounts.privacy import units as deletions
-from accounts.privacy import units as user_deletion
 from accounts.privacy.models import PendingDeletion
 from accounts.users.models import User
 from ironauth.infrastructure.core import clock
@@ -295,14 +295,14 @@ def test_an_account_that_is_kept_holds_up_nobody(make_user: MakeUser, monkeypatc
     for person in people:
         with transaction.atomic():
             deletions.request(user_id=person.pk, old=person.password, session_id=None)
-    protected, delete = {person.pk for person in people[:2]}, user_deletion.delete
+    protected, delete = {person.pk for person in people[:2]}, deletion_queries.delete
 
     def refuse_some(user: User) -> None:
         if user.pk in protected:
             raise ProtectedError("An invoice is about this person.", set())
         delete(user)
 
-    monkeypatch.setattr(user_deletion, "delete", refuse_some)
+    monkeypatch.setattr(deletion_queries, "delete", refuse_some)
     with clock.shifted(8 * DAY), capture_logs() as logs:
         assert [purged(3), purged(3), purged(3)] == [1, 1, 0]
     assert [(line["event"], line["cause"]) for line in logs] == [("account_not_purged", "ProtectedError")] * 2

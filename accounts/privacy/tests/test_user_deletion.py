@@ -10,7 +10,7 @@ from django.contrib.contenttypes.models import ContentType
 from django.db import models, transaction
 from django.db.models.signals import post_delete, pre_delete
 
-from accounts.privacy import units as user_deletion
+from accounts.privacy import queries as deletion_queries
 from accounts.users.invariants import sub_tag
 from accounts.users.models import User
 from ironauth.infrastructure.models import Invalidation
@@ -60,7 +60,7 @@ def test_everything_of_the_user_goes_and_nothing_else(heard: list[Any]) -> None:
     }  # fmt: skip
     before = Invalidation.objects.count()
     with transaction.atomic():
-        user_deletion.delete(gone)
+        deletion_queries.delete(gone)
     assert left() == {kind: count // 2 for kind, count in held.items()}
     assert list(User.objects.all()) == [stays]
     assert [row.tag for row in Invalidation.objects.order_by("pk")[before:]] == [sub_tag(gone.pk)]
@@ -70,16 +70,16 @@ def test_everything_of_the_user_goes_and_nothing_else(heard: list[Any]) -> None:
 
 def test_it_is_compiled_for_the_models_there_are() -> None:
     """None of today's relations needs Django to load what is deleted; a new one that does falls back to it."""
-    assert user_deletion._dependents() is not None
+    assert deletion_queries._dependents() is not None
 
 
 def test_what_cannot_be_compiled_is_left_to_django(heard: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """With a relation that Django must look at row by row, its own ``delete`` runs, with the same effect."""
     gone = someone("gone@example.com")
-    monkeypatch.setattr(user_deletion, "_dependents", lambda: None)
+    monkeypatch.setattr(deletion_queries, "_dependents", lambda: None)
     key = gone.pk
     with transaction.atomic():
-        user_deletion.delete(gone)
+        deletion_queries.delete(gone)
     assert not any(left().values())
     assert [said[1] for said in heard] == [key, key]
 
@@ -93,6 +93,6 @@ def test_the_admins_log_forgets_the_address() -> None:
             user=by, content_type=kind, object_id=str(gone.pk), object_repr=gone.email, action_flag=2
         )
     with transaction.atomic():
-        user_deletion.delete(gone)
+        deletion_queries.delete(gone)
     about = LogEntry.objects.filter(content_type=kind)
     assert list(about.values_list("user_id", "object_repr")) == [(stays.pk, "deleted user")]

@@ -19,8 +19,8 @@ from structlog.testing import capture_logs
 
 from accounts.audit.models import AuditEvent
 from accounts.conftest import PASSWORD, MakeUser, SignIn
+from accounts.privacy import queries as deletion_queries
 from accounts.privacy import units as deletions
-from accounts.privacy import units as user_deletion
 from accounts.privacy.models import PendingDeletion
 from accounts.users.models import User
 from ironauth.infrastructure.core import clock
@@ -72,7 +72,7 @@ async def test_staff_hear_of_it(
         assert (answer.status_code, answer.json()["code"]) == (409, "user_protected")
         assert answer.json()["detail"].startswith(SAID)
         assert await sync_to_async(is_there)(kept)
-        monkeypatch.setattr(user_deletion, "delete", protect)
+        monkeypatch.setattr(deletion_queries, "delete", protect)
 
 
 def protect(user: User, **_: object) -> None:
