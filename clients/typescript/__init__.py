@@ -1,0 +1,1 @@
+"""The client for TypeScript; what is published is compiled from ``src``."""
