@@ -7,7 +7,7 @@ from tokens.oauth.authorize import upstream_views
 from tokens.oauth.consent import views as consent_views
 from tokens.oauth.discovery import metadata
 from tokens.sessions import views as session_views
-from tokens.sign_in import factor_views, passkey_views, views
+from tokens.sign_in import email_views, factor_views, passkey_views, views
 from tokens.staff import views as staff_views
 
 #: Under /api/v1/access/.
@@ -17,6 +17,8 @@ access_urlpatterns: list[URLPattern] = [
     path("signin/mfa/options", passkey_views.SecondFactorOptionsView.as_view(), name="signin-mfa-options"),
     path("signin/passkey", passkey_views.PasskeySignInView.as_view(), name="signin-passkey"),
     path("signin/passkey/options", passkey_views.SignInOptionsView.as_view(), name="signin-passkey-options"),
+    path("signin/email", email_views.EmailCodeView.as_view(), name="signin-email"),
+    path("signin/email/confirm", email_views.EmailSignInView.as_view(), name="signin-email-confirm"),
     path("step-up", factor_views.StepUpView.as_view(), name="step-up"),
     path("step-up/options", passkey_views.StepUpOptionsView.as_view(), name="step-up-options"),
     path("refresh", views.RefreshView.as_view(), name="refresh"),

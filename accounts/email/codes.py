@@ -17,7 +17,7 @@ from accounts.errors import InvalidEmailCode, InvalidEmailToken
 from accounts.lockout import rate_limits, throttling
 from accounts.lockout.throttling import Attempt
 from accounts.outbox import tokens as email_tokens
-from accounts.outbox.tokens import Purpose
+from accounts.outbox.tokens import FoundToken, Purpose
 from accounts.users import queries as user_queries
 from accounts.users import services as accounts
 from accounts.users.queries import Credentials
@@ -106,8 +106,8 @@ async def request_sign_in_code(*, email: str, address: str) -> uuid.UUID:
 
 async def judge_sign_in_code(
     *, code_id: uuid.UUID, code: str, email: str, context: ClientContext
-) -> tuple[Authenticated, uuid.UUID]:
-    """Return who has this address, if the code is right; it is not used up yet.
+) -> tuple[Authenticated, uuid.UUID | None]:
+    """Return who has this address, if the code is right.
 
     A wrong code is a failure of the account, as a wrong password is: what strangers may try is bounded together.
 
@@ -118,7 +118,7 @@ async def judge_sign_in_code(
         context: Where the sign-in comes from.
 
     Returns:
-        The person, and the token to be used up when they are let in.
+        The person, and the token to be used up when they are let in; None where it was used up to prove their address.
 
     Raises:
         InvalidEmailCode: (401) see there.
@@ -139,9 +139,26 @@ async def judge_sign_in_code(
         await audit.record_later(Event.SIGN_IN, outcome=Outcome.FAILURE, user_id=user_id, details=details)
         await wait_for_step(began, REFUSAL_STEP_S)
         raise InvalidEmailCode
+    return await _admitted(account, found, attempt)
+
+
+async def _admitted(
+    account: Credentials, found: FoundToken, attempt: Attempt | None
+) -> tuple[Authenticated, uuid.UUID | None]:
+    """Return who it is that has read a message, and its token; see `judge_sign_in_code`.
+
+    Proves the address where nobody has yet: second factors that a stranger has set up are gone then.
+    """
+    token_id: uuid.UUID | None = found.id
+    if account.email_verified_at is None:
+        try:
+            account, token_id = await database().write(email_units.prove_by_code, found), None
+        except InvalidEmailToken as error:
+            raise InvalidEmailCode from error
+        log.info("email_verified", user_id=str(account.id))
     if account.methods:
         await throttling.give_back(attempt)
         attempt = None
     await throttling.release_windows(attempt)
     await accounts.require_admissible(account)
-    return Authenticated(account.id, account.session_epoch, account.methods, attempt), found.id
+    return Authenticated(account.id, account.session_epoch, account.methods, attempt), token_id

@@ -27,9 +27,9 @@ from accounts.users import queries as user_queries
 from accounts.users import rules as user_rules
 from accounts.users.models import User
 from accounts.users.proofs import Proof
+from accounts.users.units import Credentials
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.errors import FieldError, NotAuthenticated, ValidationFailed
-from ironauth.infrastructure.core.ids import new_id
 
 PASSWORD_NEEDED: Final = FieldError(
     "password", "required", "Send the password of the account that is to have this address, or do it in its session."
@@ -63,18 +63,32 @@ def request_verification(key: str, *, actor_id: uuid.UUID | None = None) -> uuid
 def request_sign_in_code(key: str) -> uuid.UUID:
     """Queue a message with a code for who has this folded address and is active; return the token's id.
 
-    Nobody gets a code to an address that is not proved: they get the message that proves it, for the account may be a
-    stranger's until then. Five queries, no matter who it is.
+    Five queries, no matter who it is.
     """
     holder = user_queries.lock_holder(key)
-    if holder is not None and holder.is_active and holder.email_verified_at is None:
-        user_id, _ = ask(holder, Purpose.VERIFY_EMAIL, Kind.VERIFY_EMAIL)
-        token_id = new_id()  # of no row: no code is right for it
-    else:
-        active = holder if holder is not None and holder.is_active else None
-        user_id, token_id = ask(active, Purpose.SIGN_IN, Kind.SIGN_IN_CODE, with_code=True)
+    active = holder if holder is not None and holder.is_active else None
+    user_id, token_id = ask(active, Purpose.SIGN_IN, Kind.SIGN_IN_CODE, with_code=True)
     audit.record(Event.SIGN_IN_CODE_REQUESTED, user_id=user_id)
     return token_id
+
+
+def prove_by_code(found: FoundToken) -> Credentials:
+    """Use up the token of a sign-in whose person has read its message; return what the account is then.
+
+    Where nobody had proved the address before, a stranger may have made the account: the person starts clean
+    (``first_proof``), without a password, and gets the message in which they choose one.
+
+    Raises:
+        InvalidEmailToken: The token was used, or its user changed, since it was found.
+    """
+    user = user_of(found)
+    if user.email_verified_at is None:
+        details = {"first_proof": True, **_start_clean(user, None, set())}
+        audit.record(Event.EMAIL_VERIFIED, actor_id=user.pk, user_id=user.pk, details=details)
+    person = units.credentials_of_id(user.pk)
+    if person is None:
+        raise InvalidEmailToken
+    return person
 
 
 def repeat_sign_up_code(token_id: uuid.UUID) -> uuid.UUID | None:

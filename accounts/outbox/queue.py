@@ -51,6 +51,12 @@ class Claimed(NamedTuple):
         return email_tokens.text(self.token_row) if self.token_row is not None else None
 
     @property
+    def minutes(self) -> int:
+        """How long its link and its code work."""
+        purpose = self.token_row.purpose if self.token_row is not None else ""
+        return int(email_tokens.life(purpose).total_seconds() // 60)
+
+    @property
     def code(self) -> str | None:
         """The six digits that a page has asked for; None where no page waits for them."""
         row = self.token_row
@@ -123,7 +129,7 @@ def claim(mail_id: uuid.UUID) -> Claimed | None:
     # The token is locked before the message, as by everything that replaces a token: with one order nothing waits
     # without end. When another worker wins below, it has renewed the token just now too.
     if mail.token is not None:
-        email_tokens.renew(mail.token.pk)
+        email_tokens.renew(mail.token)
     if not mine.update(claimed_until=now + timedelta(seconds=LEASE_S), tries=F("tries") + 1):
         return None
     tries = mail.tries + 1

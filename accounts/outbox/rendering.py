@@ -74,7 +74,7 @@ def _rendered(mail: Claimed) -> EmailMultiAlternatives:
         "issuer": settings.IRONAUTH_ISSUER,
         "token": token,
         "code": mail.code,
-        "minutes": settings.IRONAUTH_EMAIL_TOKEN_MIN,
+        "minutes": mail.minutes,
         "days": settings.IRONAUTH_INVITATION_TTL,
     }
     name = f"accounts/mail/{mail.kind}"

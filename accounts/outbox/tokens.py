@@ -37,6 +37,8 @@ _PURPOSE: Final = register_purpose("ironauth e-mail token")
 ID_BYTES: Final = 16
 NONCE_BYTES: Final = 32
 CODE_DIGITS: Final = 6
+#: Minutes from its sending that what signs in, or proves again who one is, works: SP 800-63B-4 §3.1.3 allows ten.
+SIGN_IN_MIN: Final = 10
 CODE_TRIES: Final = 5  # so a code is guessed five times in a million; SP 800-63B-4 §3.2.2 allows a hundred tries
 TOKEN_CHARACTERS: Final = 64  # 48 bytes * 4 / 3: no padding, and one text for one token
 Purpose = EmailToken.Purpose
@@ -95,7 +97,7 @@ def issue(
         purpose: What it is good for.
         user_id: Whose it is; None writes the same, and the token opens nothing.
         new_email: The address that a change is about.
-        expires_at: When it ends; unless given, IRONAUTH_EMAIL_TOKEN_MIN after its message is sent.
+        expires_at: When it ends; unless given, `life` after its message is sent.
         with_code: Whether the message also has a code of six digits, for the page that asked for it.
     """
     _REPLACE.run(user_id=user_id, purpose=purpose.value)
@@ -111,7 +113,7 @@ def issue(
         digest=digest,
         code_tries=0 if with_code else None,
         created_at=now,
-        expires_at=expires_at or _end(now),
+        expires_at=expires_at or now + life(purpose),
     )
     return token_id
 
@@ -159,9 +161,14 @@ def take_try(token_id: uuid.UUID, typed: str, *purposes: Purpose) -> FoundToken 
     return FoundToken(token_id, purpose, new_email, user_id, email, name)
 
 
-def renew(token_id: uuid.UUID) -> None:
+def renew(token: EmailToken) -> None:
     """Let the token's life begin now: nobody has seen it before its message is sent. One query."""
-    _RENEW.run(id=token_id, expires_at=_end(clock.now()))
+    _RENEW.run(id=token.pk, expires_at=clock.now() + life(token.purpose))
+
+
+def life(purpose: str) -> timedelta:
+    """Return how long a token of this purpose works after its message is sent."""
+    return timedelta(minutes=SIGN_IN_MIN if purpose == Purpose.SIGN_IN else settings.IRONAUTH_EMAIL_TOKEN_MIN)
 
 
 def find(token: str, *purposes: Purpose) -> FoundToken | None:
@@ -244,10 +251,6 @@ def purge(*, before: datetime, batch: int) -> int:
     old = EmailToken.objects.filter(expires_at__lt=before).exclude(models.Exists(waiting)).order_by("pk")
     ids = list(old.values_list("pk", flat=True)[:batch])
     return EmailToken.objects.filter(pk__in=ids)._raw_delete(DEFAULT_DB_ALIAS) if ids else 0  # noqa: SLF001 - as above
-
-
-def _end(now: datetime) -> datetime:
-    return now + timedelta(minutes=settings.IRONAUTH_EMAIL_TOKEN_MIN)
 
 
 def _parts(token: str) -> tuple[uuid.UUID, bytes] | None:

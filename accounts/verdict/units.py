@@ -94,7 +94,7 @@ def _deactivated(user: User) -> Verdict:
 def _has_way_in(user: User) -> bool:
     return (
         user.has_usable_password()
-        or (settings.IRONAUTH_SIGN_IN_BY_EMAIL and user.email_verified_at is not None)
+        or settings.IRONAUTH_SIGN_IN_BY_EMAIL
         or Passkey.objects.filter(user=user).exists()
         or Identity.objects.filter(user=user, provider__enabled=True).exists()
     )

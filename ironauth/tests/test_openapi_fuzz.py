@@ -72,18 +72,25 @@ ENROLLED: Final = {
     "DELETE /api/v1/users/{user_id}/mfa",
 }
 #: Operations no request of this test succeeds at, and why; else the test would praise a server that refuses everything.
-UNREACHED: Final = dict.fromkeys(
-    (
-        "POST /api/v1/access/mfa/passkeys",
-        "DELETE /api/v1/access/mfa/passkeys/{passkey_id}",
-        "PATCH /api/v1/access/mfa/passkeys/{passkey_id}",
-        "POST /api/v1/access/signin/passkey",
-        "POST /api/v1/access/signin/mfa/options",
-    ),
-    "takes an authenticator, and is walked with one in tokens/sign_in/tests/test_passkeys.py",
-) | dict.fromkeys(
-    ("POST /api/v1/access/identities", "DELETE /api/v1/access/identities/{identity_id}"),
-    "takes another provider, and is walked with one in tokens/upstream/tests/test_identities.py",
+UNREACHED: Final = (
+    dict.fromkeys(
+        (
+            "POST /api/v1/access/mfa/passkeys",
+            "DELETE /api/v1/access/mfa/passkeys/{passkey_id}",
+            "PATCH /api/v1/access/mfa/passkeys/{passkey_id}",
+            "POST /api/v1/access/signin/passkey",
+            "POST /api/v1/access/signin/mfa/options",
+        ),
+        "takes an authenticator, and is walked with one in tokens/sign_in/tests/test_passkeys.py",
+    )
+    | dict.fromkeys(
+        ("POST /api/v1/access/signin/email", "POST /api/v1/access/signin/email/confirm"),
+        "takes a setting and a mailed code, and is walked with both in tokens/sign_in/tests/test_email_code.py",
+    )
+    | dict.fromkeys(
+        ("POST /api/v1/access/identities", "DELETE /api/v1/access/identities/{identity_id}"),
+        "takes another provider, and is walked with one in tokens/upstream/tests/test_identities.py",
+    )
 )
 #: Operations that clients call, as a client with a secret and a grant of its own.
 OF_CLIENTS: Final = ("/oauth/token", "/oauth/introspect", "/oauth/revoke", "/oauth/par", "/oauth/device_authorization")

@@ -50,6 +50,15 @@ class PasskeySignInInput(serializers.Serializer[Any]):
     transport = serializers.ChoiceField(choices=TRANSPORTS, default="body")
 
 
+class EmailCodeInput(serializers.Serializer[Any]):
+    """Body of ``POST /signin/email/confirm``: the address, the code, and what asking for the code gave."""
+
+    email = TextField()
+    code = TextField()
+    code_token = TextField()
+    transport = serializers.ChoiceField(choices=TRANSPORTS, default="body")
+
+
 class StepUpInput(FactorInput):
     """Body of ``POST /step-up``: a second factor's code or answer where the caller has one, else the password."""
 

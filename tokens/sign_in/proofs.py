@@ -147,20 +147,24 @@ class _AccountChanged(InvalidPasskey):
 
 @dataclass(frozen=True, slots=True)
 class ByEmailCode:
-    """A code that was mailed to the proved address of somebody without a second factor. ``attempt``: the try it was."""
+    """A code that was mailed to somebody without a second factor.
+
+    ``amr``: not ``otp``, which RFC 8176 §2 has for generators of RFC 4226 and RFC 6238 and which clients take for a
+    second factor. ``token_id``: None where the code was used up to prove the address. ``attempt``: the try it was.
+    """
 
     amr: ClassVar[str] = BY_EMAIL
     only_inserts: ClassVar[bool] = False
 
     user_id: UUID
     session_epoch: int
-    token_id: UUID
+    token_id: UUID | None
     attempt: Attempt | None = None
     proved_at: datetime = field(default_factory=clock.now)
 
     def consume(self) -> None:
         """Use up the code. Raises ``InvalidEmailCode``."""
-        if not email_tokens.consume(self.token_id):
+        if self.token_id is not None and not email_tokens.consume(self.token_id):
             raise InvalidEmailCode
 
     def reset_counters(self, context: ClientContext) -> None:

@@ -101,7 +101,7 @@ async def verify_email_code(*, code_id: UUID, code: str, email: str, context: Cl
     """
     who, token_id = await codes.judge_sign_in_code(code_id=code_id, code=code, email=email, context=context)
     if who.methods:
-        if not await database().write(email_tokens.consume, token_id):
+        if token_id is not None and not await database().write(email_tokens.consume, token_id):
             raise InvalidEmailCode
         await _second_factor_asked(who.id)
         raise MfaRequired(mfa_token=mfa_token.mint(who, BY_EMAIL), methods=who.methods)

@@ -24,7 +24,7 @@ from tokens.errors import InvalidMfaToken
 from tokens.sessions import known_devices, sso_browser, sso_session
 from tokens.sessions import queries as session_queries
 from tokens.sessions import units as sessions
-from tokens.sessions.models import sid_tag
+from tokens.sessions.models import BY_PASSWORD, sid_tag
 from tokens.sessions.sso_session import SsoCookie
 from tokens.sessions.units import OpenedSession
 from tokens.sign_in import mfa_token
@@ -80,7 +80,8 @@ def open_session(proof: SignInProof, *, context: ClientContext, kind: SessionKin
         raise proof.account_changed()
     sessions.make_room(account)
     opened = _store(proof, account, context, kind)
-    audit.record(Event.SIGN_IN, actor_id=account.id, user_id=account.id, session_id=opened.session_id)
+    how = {} if proof.amr == BY_PASSWORD else {"by": proof.amr}
+    audit.record(Event.SIGN_IN, actor_id=account.id, user_id=account.id, session_id=opened.session_id, details=how)
     if settings.IRONAUTH_NEW_DEVICE_MAIL:
         known_devices.note(account=account, context=context)
     proof.reset_counters(context)  # last: many share its rows

@@ -82,7 +82,7 @@ def test_its_life_begins_with_its_message(user: User) -> None:
     token = issued(user)
     with clock.shifted(3_600):
         assert email_tokens.find(token, Purpose.RESET_PASSWORD) is None
-        email_tokens.renew(EmailToken.objects.get().pk)
+        email_tokens.renew(EmailToken.objects.get())
         assert email_tokens.find(token, Purpose.RESET_PASSWORD) is not None
 
 

@@ -50,6 +50,7 @@ KINDS = ("nobody", "proved", "unproved", "inactive", "leaving", "without passwor
 @pytest.fixture(autouse=True)
 def _proof_required(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     settings.IRONAUTH_EMAIL_VERIFICATION = "required"
+    settings.IRONAUTH_SIGN_IN_BY_EMAIL = True
     monkeypatch.setattr(constant_time, "STEP_S", 0.001)  # times are the business of other tests
 
 
@@ -84,7 +85,9 @@ def trail() -> Counter[tuple[Any, ...]]:
 def seen(answer: httpx.Response) -> tuple[Any, ...]:
     """Return what an answer shows, without what differs in any two answers."""
     headers = {name: value for name, value in answer.headers.items() if name != "x-request-id"}
-    body = re.sub(rb'"request_id":"\w+"|(?:name="request" value|data-autofill)="[^"]+"', b"", answer.content)
+    body = re.sub(
+        rb'"(?:request_id|code_token)":"[\w-]+"|(?:name="request" value|data-autofill)="[^"]+"', b"", answer.content
+    )
     return answer.status_code, tuple(sorted(headers.items())), body
 
 
@@ -103,7 +106,20 @@ def post(path: str, **body: str) -> Step:
 SIGN_UP = post("signup", email=EMAIL, password=GUESS)
 SIGN_IN = post("signin", email=EMAIL, password=GUESS)
 SIGN_IN_FORM = post("signin", email=EMAIL.upper(), password=GUESS, transport="cookie")
+ASK_CODE = post("signin/email", email=EMAIL)
+
+
+async def guess_code(api: httpx.AsyncClient) -> httpx.Response:
+    """Ask for a code to sign in with, and type what cannot be it."""
+    token = (await ASK_CODE(api)).json().get("code_token", "of a refused asking")
+    body = {"email": EMAIL, "code": "no code", "code_token": token}
+    return await api.post(f"{ACCESS}/signin/email/confirm", json=body)
+
+
 SEQUENCES = {
+    "codes until mail is throttled": (ASK_CODE,) * 7,
+    "guessed codes": (guess_code, SIGN_IN, SIGN_UP, guess_code, SIGN_IN),
+    "wrong passwords until codes are throttled": (*(SIGN_IN,) * 11, guess_code),
     "sign-up, sign-in": (SIGN_UP, SIGN_IN, SIGN_IN_FORM, SIGN_IN),
     "sign-up until mail is throttled": (SIGN_UP,) * 7,
     "sign-up, sign-in until it is throttled": (SIGN_UP, *(SIGN_IN,) * 12),

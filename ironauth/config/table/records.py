@@ -90,8 +90,8 @@ MAIL = Section(
     ),
     Setting(
         "IRONAUTH_SIGN_IN_BY_EMAIL",
-        "0 or 1: people with a proved address may sign in with a code of six digits that is mailed to them, in place "
-        "of the password; a second factor is asked for as after a password.",
+        "0 or 1: people may sign in with a code of six digits, or the link, that is mailed to them, in place of the "
+        "password; a second factor is asked for as after a password.",
         default=False,
     ),
     Setting(

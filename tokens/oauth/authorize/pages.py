@@ -26,6 +26,7 @@ from django.utils.translation import gettext_noop as _
 from accounts import email_address as emails
 from accounts.mfa.passkeys import challenges
 from accounts.mfa.passkeys.challenges import Purpose
+from accounts.outbox import tokens as email_tokens
 from accounts.users.outputs import UserOut
 from ironauth.infrastructure.core import base64url
 from tokens.clients.errors import OAuthError
@@ -111,7 +112,10 @@ def sign_up(state: SignInState, client: Client | None, browser: str, **context: 
 
 def email_code(state: SignInState, client: Client | None, browser: str, **context: Any) -> HttpResponse:
     """Return the page that asks for the code that was mailed."""
-    more = {"signs_up": state.code_for is CodeFor.SIGN_UP, "minutes": settings.IRONAUTH_EMAIL_TOKEN_MIN, **context}
+    signs_up = state.code_for is CodeFor.SIGN_UP
+    purpose = email_tokens.Purpose.VERIFY_EMAIL if signs_up else email_tokens.Purpose.SIGN_IN
+    minutes = int(email_tokens.life(purpose).total_seconds() // 60)
+    more = {"signs_up": signs_up, "minutes": minutes, **context}
     return _page("email_code.html", client, state, browser, **more)
 
 

@@ -1,0 +1,39 @@
+"""Signing in with a code that is mailed: asking for one, and a session for it. Async, keyword-only."""
+
+from accounts.email import codes
+from accounts.errors import InvalidEmailCode
+from accounts.outbox import tokens as email_tokens
+from accounts.outbox.tokens import Purpose
+from ironauth.infrastructure.cache.two_level import token_cache
+from ironauth.infrastructure.http.client_context import ClientContext
+from tokens.keys.store import key_store
+from tokens.sessions.access_tokens import token_pair
+from tokens.sessions.outputs import TokenPair
+from tokens.sign_in import code_token, services
+
+
+async def ask(*, email: str, address: str) -> tuple[str, int]:
+    """Have a code sent to who has this address; return what stands for it, and for how many minutes it works.
+
+    Raises:
+        Throttled: (429) too many messages were asked for by this client, or for this mailbox.
+    """
+    code_id = await codes.request_sign_in_code(email=email, address=address)
+    return code_token.mint(code_id), int(email_tokens.life(Purpose.SIGN_IN).total_seconds() // 60)
+
+
+async def sign_in(*, email: str, code: str, token: str, context: ClientContext) -> TokenPair:
+    """Open a session for the person who has read the message of ``token``, and return its tokens.
+
+    Raises:
+        SigningKeyMissing: (503) before anything is used up, when no token could be signed.
+        InvalidEmailCode: (401) the token is no good; see there.
+        DomainError: What ``services.verify_email_code`` and ``services.open_session`` raise.
+    """
+    mark = token_cache().mark()
+    key = await key_store().signing()
+    code_id = code_token.parse(token)
+    if code_id is None:
+        raise InvalidEmailCode
+    proof = await services.verify_email_code(code_id=code_id, code=code, email=email, context=context)
+    return token_pair(await services.open_session(proof, context=context), key, mark)
