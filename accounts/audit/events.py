@@ -44,7 +44,7 @@ class Event(enum.StrEnum):
     SIGN_IN = "sign_in", Family.SIGNING_IN, "Sign-in"
     # A right password, and nothing open yet: a sign-in follows, or does not.
     SECOND_FACTOR_ASKED = "second_factor_asked", Family.SIGNING_IN, "Right password, second factor asked for"
-    # Without user: for an unknown address, and one that is not proved yet.
+    # Without user: for an unknown address.
     SIGN_IN_CODE_REQUESTED = "sign_in_code_requested", Family.SIGNING_IN, "Sign-in code asked for"
     SIGN_OUT = "sign_out", Family.SIGNING_IN, "Sign-out"
     SIGN_OUT_EVERYWHERE = "sign_out_everywhere", Family.SESSIONS, "Sign-out everywhere"

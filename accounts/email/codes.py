@@ -89,19 +89,20 @@ async def repeat_sign_up_code(*, code_id: uuid.UUID, email: str, address: str) -
     return new_id or code_id
 
 
-async def request_sign_in_code(*, email: str, address: str) -> uuid.UUID:
+async def request_sign_in_code(*, email: str, address: str, page: str = "") -> uuid.UUID:
     """Have a code sent to who has this address; return the token it belongs to, whether or not anybody has.
 
     Args:
         email: The address that was typed.
         address: The client's.
+        page: The route of the page that a link in the message opens; "" for a message without a link.
 
     Raises:
         Throttled: (429) too many messages were asked for by this client, or for this mailbox.
     """
     async with answered_evenly():
         await rate_limits.admit_mail(kind="sign-in", email=email, address=address)
-        return await database().write(email_units.request_sign_in_code, emails.fold(email))
+        return await database().write(email_units.request_sign_in_code, emails.fold(email), page=page)
 
 
 async def judge_sign_in_code(
@@ -140,6 +141,45 @@ async def judge_sign_in_code(
         await wait_for_step(began, REFUSAL_STEP_S)
         raise InvalidEmailCode
     return await _admitted(account, found, attempt)
+
+
+async def opened_link(*, token: str, address: str) -> FoundToken:
+    """Return what the link of a message signs in; nothing is used up.
+
+    Args:
+        token: What the link has brought.
+        address: The client's.
+
+    Raises:
+        InvalidEmailToken: (400) it signs nobody in.
+        Throttled: (429) in its place, after too many of those from this client.
+    """
+    found = await database().read(email_tokens.find, token, Purpose.SIGN_IN)
+    if found is None:
+        await rate_limits.admit(rate_limits.EMAIL_TOKEN, address=address)
+        raise InvalidEmailToken
+    return found
+
+
+async def judge_sign_in_link(*, code_id: uuid.UUID, token: str, address: str) -> tuple[Authenticated, uuid.UUID | None]:
+    """Return who has opened the link of a message, in the browser that asked for it; see `judge_sign_in_code`.
+
+    No count of failures stands in the way, as with a link that sets a password: nobody guesses 256 bits.
+
+    Args:
+        code_id: The token that the browser has asked for.
+        token: What the link has brought.
+        address: The client's.
+
+    Raises:
+        InvalidEmailToken: (400) it signs nobody in, or another browser has asked for it.
+        EmailNotVerified, PasswordChangeRequired, Throttled: as there.
+    """
+    found = await opened_link(token=token, address=address)
+    account = await database().read(user_queries.credentials_of_id, found.user_id)
+    if found.id != code_id or account is None:
+        raise InvalidEmailToken
+    return await _admitted(account, found, None)
 
 
 async def _admitted(

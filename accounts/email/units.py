@@ -27,7 +27,6 @@ from accounts.users import queries as user_queries
 from accounts.users import rules as user_rules
 from accounts.users.models import User
 from accounts.users.proofs import Proof
-from accounts.users.units import Credentials
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.errors import FieldError, NotAuthenticated, ValidationFailed
 
@@ -60,19 +59,23 @@ def request_verification(key: str, *, actor_id: uuid.UUID | None = None) -> uuid
     return user_id
 
 
-def request_sign_in_code(key: str) -> uuid.UUID:
+def request_sign_in_code(key: str, *, page: str = "") -> uuid.UUID:
     """Queue a message with a code for who has this folded address and is active; return the token's id.
 
     Five queries, no matter who it is.
+
+    Args:
+        key: The folded address.
+        page: The route of the page that a link in the message opens; "" for a message without a link.
     """
     holder = user_queries.lock_holder(key)
     active = holder if holder is not None and holder.is_active else None
-    user_id, token_id = ask(active, Purpose.SIGN_IN, Kind.SIGN_IN_CODE, with_code=True)
+    user_id, token_id = ask(active, Purpose.SIGN_IN, Kind.SIGN_IN_CODE, with_code=True, page=page)
     audit.record(Event.SIGN_IN_CODE_REQUESTED, user_id=user_id)
     return token_id
 
 
-def prove_by_code(found: FoundToken) -> Credentials:
+def prove_by_code(found: FoundToken) -> user_queries.Credentials:
     """Use up the token of a sign-in whose person has read its message; return what the account is then.
 
     Where nobody had proved the address before, a stranger may have made the account: the person starts clean
@@ -85,7 +88,7 @@ def prove_by_code(found: FoundToken) -> Credentials:
     if user.email_verified_at is None:
         details = {"first_proof": True, **_start_clean(user, None, set())}
         audit.record(Event.EMAIL_VERIFIED, actor_id=user.pk, user_id=user.pk, details=details)
-    person = units.credentials_of_id(user.pk)
+    person = user_queries.credentials_of_id(user.pk)
     if person is None:
         raise InvalidEmailToken
     return person
@@ -162,16 +165,24 @@ def request_change(*, user_id: uuid.UUID, old: str, new_email: str, session_id: 
 
 
 def ask(
-    holder: user_queries.Holder | None, purpose: Purpose, kind: Kind, *, with_code: bool = False
+    holder: user_queries.Holder | None, purpose: Purpose, kind: Kind, *, with_code: bool = False, page: str = ""
 ) -> tuple[uuid.UUID | None, uuid.UUID]:
     """Issue a token for ``holder``, or for nobody, and queue its message. Three queries.
+
+    Args:
+        holder: Whose it is.
+        purpose: What the token is good for.
+        kind: Of the message.
+        with_code: Whether the message has a code of six digits.
+        page: The route of the page that its link opens; "" for the kind's own.
 
     Returns:
         The holder's id and the token's.
     """
     user_id = holder.id if holder else None
     token_id = email_tokens.issue(purpose=purpose, user_id=user_id, with_code=with_code)
-    outbox.enqueue(kind, recipient=holder.email if holder else "", user_id=user_id, token_id=token_id)
+    facts = {"page": page} if page else {}
+    outbox.enqueue(kind, recipient=holder.email if holder else "", user_id=user_id, token_id=token_id, facts=facts)
     return user_id, token_id
 
 

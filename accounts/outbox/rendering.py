@@ -66,7 +66,8 @@ def render(mail: Claimed) -> EmailMultiAlternatives:
 
 def _rendered(mail: Claimed) -> EmailMultiAlternatives:
     token = mail.token
-    page = next((kind.page for kind in Kind if kind == mail.kind), "")  # of an earlier release: none
+    own_page = next((kind.page for kind in Kind if kind == mail.kind), "")  # of an earlier release: none
+    page = mail.facts.get("page") or own_page
     context = {
         **mail.facts,
         "link": f"{settings.IRONAUTH_ISSUER}{reverse(page)}?token={token}" if page else None,
@@ -105,9 +106,10 @@ def _rendered(mail: Claimed) -> EmailMultiAlternatives:
 def _parts(text: str, subject: str, mail: Claimed, context: dict[str, Any]) -> list[Part]:
     """Return the paragraphs of a text; an address or a code alone in one is shown as such.
 
-    The subject of a message with a link says what the link does, but for a deletion.
+    The subject of a message with a link says what the link does, but for a deletion and a code.
     """
-    label = gettext("Restore the account") if mail.kind == Kind.ACCOUNT_DELETION else subject
+    labels = {Kind.ACCOUNT_DELETION: gettext("Restore the account"), Kind.SIGN_IN_CODE: gettext("Sign in")}
+    label = next((text for kind, text in labels.items() if kind == mail.kind), subject)
     alone = {
         context["link"]: Part("button", context["link"] or "", label),
         context["code"]: Part("digits", context["code"] or ""),

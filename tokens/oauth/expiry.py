@@ -1,4 +1,4 @@
-"""Deleting what is over: codes, pushed requests, device grants, sign-ins sent to other providers.
+"""Deleting what is over: codes, pushed requests, device grants, sign-ins sent to other providers or by mail.
 
 And what is under way for a client that ends.
 """
@@ -11,16 +11,17 @@ from django.db.models import Model
 from accounts.federation.models import UpstreamSignIn
 from ironauth.infrastructure.core import clock
 from tokens.clients.models import OAuthClient
-from tokens.oauth.models import AuthorizationCode, DeviceGrant, PushedRequest
+from tokens.oauth.models import AuthorizationCode, DeviceGrant, MailedPage, PushedRequest
 
 #: Seconds a row stays after its end: a second use of a code is recognised by it, and a device is told why it waits in
 #: vain.
 KEEP_S: Final = 3_600
-KINDS: Final[tuple[type[AuthorizationCode | PushedRequest | DeviceGrant | UpstreamSignIn], ...]] = (
+KINDS: Final[tuple[type[AuthorizationCode | PushedRequest | DeviceGrant | UpstreamSignIn | MailedPage], ...]] = (
     AuthorizationCode,
     PushedRequest,
     DeviceGrant,
     UpstreamSignIn,
+    MailedPage,
 )
 
 

@@ -123,6 +123,27 @@ class DeviceGrant(models.Model):
         return self.digest[:8]
 
 
+class MailedPage(models.Model):
+    """Where to go on once the link of a message is opened: the page that asked for the message, in its browser.
+
+    ``id``: of the message's token. No reference: a reset uses its token up before it goes on. ``browser``: the SHA-256
+    of the browser's cookie. Written for every address alike, known or not.
+    """
+
+    id = models.UUIDField(primary_key=True, editable=False)
+    browser = models.CharField(max_length=64)
+    page = models.TextField()
+    expires_at = models.DateTimeField(db_index=True)
+
+    class Meta:
+        """Nobody has a use for these rows but the pages."""
+
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return str(self.pk)
+
+
 class LogoutNotice(models.Model):
     """A back-channel logout (OpenID Connect Back-Channel Logout 1.0) that its client has not confirmed yet.
 

@@ -3,7 +3,7 @@
 from django.urls import URLPattern, path
 
 from tokens.oauth.accounts import views as account_views
-from tokens.oauth.authorize import pushed_requests, sign_in_views, sign_up_views, upstream_views
+from tokens.oauth.authorize import mail_views, pushed_requests, sign_in_views, sign_up_views, upstream_views
 from tokens.oauth.authorize import views as authorize_views
 from tokens.oauth.device import views as device_views
 from tokens.oauth.discovery import userinfo
@@ -24,6 +24,7 @@ urlpatterns: list[URLPattern] = [
     path("signin/code", sign_in_views.SecondFactorForm.as_view(), name="signin-code"),
     path("signin/passkey", sign_in_views.PasskeyForm.as_view(), name="signin-passkey"),
     path("signin/email", sign_up_views.AskCodeForm.as_view(), name="signin-email"),
+    path("signin/link", mail_views.SignInLink.as_view(), name="signin-link"),
     path("signup", sign_up_views.SignUpForm.as_view(), name="signup"),
     path("upstream", upstream_views.UpstreamForm.as_view(), name="upstream"),
     path("upstream/<slug:slug>", upstream_views.UpstreamCallback.as_view(), name="upstream-callback"),

@@ -15,6 +15,10 @@ from tokens.sign_in import code_token, services
 async def ask(*, email: str, address: str) -> tuple[str, int]:
     """Have a code sent to who has this address; return what stands for it, and for how many minutes it works.
 
+    Args:
+        email: The address that was typed.
+        address: The client's.
+
     Raises:
         Throttled: (429) too many messages were asked for by this client, or for this mailbox.
     """
@@ -24,6 +28,12 @@ async def ask(*, email: str, address: str) -> tuple[str, int]:
 
 async def sign_in(*, email: str, code: str, token: str, context: ClientContext) -> TokenPair:
     """Open a session for the person who has read the message of ``token``, and return its tokens.
+
+    Args:
+        email: The address that the code was asked for.
+        code: What was typed.
+        token: What asking for the code gave.
+        context: Where the sign-in comes from.
 
     Raises:
         SigningKeyMissing: (503) before anything is used up, when no token could be signed.

@@ -16,6 +16,7 @@ from accounts.users import queries as user_queries
 from accounts.users import services as accounts
 from accounts.users.outputs import Account
 from accounts.users.proofs import Shown
+from accounts.users.services import Authenticated
 from ironauth.infrastructure.cache.two_level import token_cache
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.errors import DomainError
@@ -99,7 +100,29 @@ async def verify_email_code(*, code_id: UUID, code: str, email: str, context: Cl
         PasswordChangeRequired: (403) only after a right code.
         Throttled: (429) the account or the client has failed too often.
     """
-    who, token_id = await codes.judge_sign_in_code(code_id=code_id, code=code, email=email, context=context)
+    return await _by_email(*await codes.judge_sign_in_code(code_id=code_id, code=code, email=email, context=context))
+
+
+async def verify_email_link(*, code_id: UUID, token: str, address: str) -> ByEmailCode:
+    """Return the proof of the person who has opened the link of a message, in the browser that asked for it.
+
+    Args:
+        code_id: The token that this browser has asked for.
+        token: What the link has brought.
+        address: The client's.
+
+    Raises:
+        InvalidEmailToken: (400) the link signs nobody in here.
+        InvalidEmailCode: (401) it was used meanwhile.
+        MfaRequired: (401) the person has a second factor.
+        PasswordChangeRequired: (403) staff have asked for another password.
+        Throttled: (429) after too many invalid ones.
+    """
+    return await _by_email(*await codes.judge_sign_in_link(code_id=code_id, token=token, address=address))
+
+
+async def _by_email(who: Authenticated, token_id: UUID | None) -> ByEmailCode:
+    """Return the proof of who has read a message; raise ``MfaRequired`` where that is not all they prove."""
     if who.methods:
         if token_id is not None and not await database().write(email_tokens.consume, token_id):
             raise InvalidEmailCode

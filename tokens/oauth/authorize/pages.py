@@ -124,6 +124,23 @@ def ask_email_code(state: SignInState, client: Client | None, browser: str, **co
     return _page("ask_email_code.html", client, state, browser, **context)
 
 
+def email_link(state: SignInState, client: Client | None, browser: str, **context: Any) -> HttpResponse:
+    """Return the page behind the link of a message that signs in, in the browser that asked for it.
+
+    Args:
+        state: Of the page that asked.
+        client: That it leads to.
+        browser: What the browser's cookie says.
+        context: ``token``, what the link has brought.
+    """
+    return _page("email_link.html", client, state, browser, **context)
+
+
+def email_link_elsewhere() -> HttpResponse:
+    """Return the page behind the same link in any other browser."""
+    return _rendered("email_link_elsewhere.html", {}, targets=_NOWHERE)
+
+
 def second_factor(state: SignInState, client: Client | None, browser: str, **context: Any) -> HttpResponse:
     """Return the page that asks for a second factor."""
     by_code = any(method != "passkey" for method in state.methods)

@@ -15,10 +15,12 @@ from accounts.errors import EmailTaken, InvalidEmailCode, SignUpClosed
 from accounts.own_account import services as own_account
 from ironauth.infrastructure.api.views import ApiRequest
 from ironauth.infrastructure.core.errors import DomainError, NotFound, ValidationFailed
+from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.http import client_context
 from ironauth.infrastructure.http.client_context import ClientContext
 from tokens.clients.registry import Client
 from tokens.errors import MfaRequired
+from tokens.oauth.authorize import mailed_pages
 from tokens.oauth.authorize import pages as authorize_pages
 from tokens.oauth.authorize import state as authorization_state
 from tokens.oauth.authorize.inputs import CodeFormInput, EmailFormInput, SignUpFormInput
@@ -99,13 +101,14 @@ class AskCodeForm(SignInForm):
         try:
             data = await self.validated(request, EmailFormInput)
             address = client_context.address_of(request)
-            code_id = await codes.request_sign_in_code(email=data["email"], address=address)
+            code_id = await codes.request_sign_in_code(email=data["email"], address=address, page=mailed_pages.SIGN_IN)
         except exceptions.ValidationError as error:
             errors = _by_field(error.detail)
             return authorize_pages.ask_email_code(state, client, browser, email=email, errors=errors, status=400)
         except DomainError as error:
             return authorize_pages.ask_email_code(state, client, browser, email=email, **refusal_of(error))
         waits = msgspec.structs.replace(state, email=data["email"], code_id=code_id, code_for=CodeFor.SIGN_IN)
+        await database().write(mailed_pages.keep, waits, browser)
         return authorize_pages.email_code(waits, client, browser)
 
 
@@ -142,8 +145,11 @@ class CodeForm(SignInForm):
         if state.code_for is CodeFor.SIGN_UP:
             code_id = await codes.repeat_sign_up_code(code_id=state.code_id, email=state.email, address=context.address)
         else:
-            code_id = await codes.request_sign_in_code(email=state.email, address=context.address)
+            address, page = context.address, mailed_pages.SIGN_IN
+            code_id = await codes.request_sign_in_code(email=state.email, address=address, page=page)
         waits = msgspec.structs.replace(state, code_id=code_id)
+        if state.code_for is CodeFor.SIGN_IN:
+            await database().write(mailed_pages.keep, waits, browser)
         return authorize_pages.email_code(waits, client, browser, sent_again=True)
 
 
