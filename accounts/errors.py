@@ -29,6 +29,16 @@ class InvalidEmailCode(errors.NotAuthenticated):
     detail = _("The code is wrong or no longer works: check it, or ask for a new message.")
 
 
+class EmailCodeNotOffered(errors.Conflict):
+    """409: the account has a password or a second factor to prove who one is by, or nobody has proved its address."""
+
+    code = "email_code_not_offered"
+    title = "No code by e-mail"
+    detail = _(
+        "A code by e-mail is for accounts with a proved address and no password: use your other ways to sign in."
+    )
+
+
 class InvalidCredentials(errors.NotAuthenticated):
     """401: unknown address, wrong password, inactive account, or one whose address has to be proved first.
 

@@ -7,6 +7,7 @@ from django.core import checks
 from accounts import signals
 from accounts.admin.access import sign_in as admin_sign_in
 from accounts.admin.access import step_up as admin_step_up
+from accounts.email.code_method import EmailCodeMethod
 from accounts.federation import registration as federation
 from accounts.invitations import registration as invitations
 from accounts.mfa import factors
@@ -29,6 +30,7 @@ def connect() -> None:
     """Register methods and connect receivers; have servers load the blocklists before a sign-up, and deliver mail."""
     client_context.register_own_paths(*OWN_PATHS)
     factors.register()
+    reauthentication.register(EmailCodeMethod())
     reauthentication.register(PasswordMethod())
     reauthentication.register(SecondFactorMethod())
     checks.register(brand.check_accent)

@@ -20,6 +20,7 @@ access_urlpatterns: list[URLPattern] = [
     path("signin/email", email_views.EmailCodeView.as_view(), name="signin-email"),
     path("signin/email/confirm", email_views.EmailSignInView.as_view(), name="signin-email-confirm"),
     path("step-up", factor_views.StepUpView.as_view(), name="step-up"),
+    path("step-up/email", email_views.StepUpEmailView.as_view(), name="step-up-email"),
     path("step-up/options", passkey_views.StepUpOptionsView.as_view(), name="step-up-options"),
     path("refresh", views.RefreshView.as_view(), name="refresh"),
     path("logout", views.LogoutView.as_view(), name="logout"),

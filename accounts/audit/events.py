@@ -46,6 +46,7 @@ class Event(enum.StrEnum):
     SECOND_FACTOR_ASKED = "second_factor_asked", Family.SIGNING_IN, "Right password, second factor asked for"
     # Without user: for an unknown address.
     SIGN_IN_CODE_REQUESTED = "sign_in_code_requested", Family.SIGNING_IN, "Sign-in code asked for"
+    CONFIRMATION_CODE_REQUESTED = "confirmation_code_requested", Family.SIGNING_IN, "Code to confirm an act asked for"
     SIGN_OUT = "sign_out", Family.SIGNING_IN, "Sign-out"
     SIGN_OUT_EVERYWHERE = "sign_out_everywhere", Family.SESSIONS, "Sign-out everywhere"
     # An old refresh token was used again, and its session has been ended for it.

@@ -5,7 +5,14 @@ from rest_framework.response import Response
 
 from accounts.email import services as email_services
 from accounts.email.units import BySession
-from accounts.errors import EmailTaken, InvalidCredentials, InvalidEmailToken, PasswordChanged, StepUpRequired
+from accounts.errors import (
+    EmailTaken,
+    InvalidCredentials,
+    InvalidEmailCode,
+    InvalidEmailToken,
+    PasswordChanged,
+    StepUpRequired,
+)
 from accounts.mfa.errors import InvalidMfaCode
 from accounts.users import step_up
 from accounts.users.inputs import ChangeEmailInput, EmailInput, EmailTokenInput, ResetPasswordInput, VerifyEmailInput
@@ -137,7 +144,7 @@ class ChangeEmailView(AsyncAPIView):
         responses={
             202: OpenApiResponse(None, "Always with a right password: the change happens when the message is opened."),
             400: ValidationFailed,
-            401: (InvalidCredentials, StepUpRequired),
+            401: (InvalidCredentials, InvalidEmailCode, StepUpRequired),
             409: PasswordChanged,
             429: Throttled,
             503: Overloaded,

@@ -35,7 +35,7 @@ from ironauth.infrastructure.ratelimit.window import RateLimitHit, Refusal, Slot
 from ironauth.infrastructure.telemetry.logs import get_logger
 
 type MailKind = Literal[
-    "reset", "verification", "sign-up", "sign-in", "change", "invitation"
+    "reset", "verification", "sign-up", "sign-in", "confirmation", "change", "invitation"
 ]  # what is asked for, whatever is sent
 
 #: What helps instead of waiting, by rule and kind of count. A wait that is too long to sit out has more to offer.

@@ -6,6 +6,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from accounts.fields import PasswordField, TextField
+from accounts.users.inputs import BY_EMAIL_CODE
 
 
 @extend_schema_field({"type": "string", "example": "123456"})
@@ -22,4 +23,5 @@ class CodeInput(serializers.Serializer[Any]):
 class PasswordInput(serializers.Serializer[Any]):
     """Body of ``POST /mfa/recovery-codes`` and ``DELETE /mfa/totp``."""
 
-    password = PasswordField()
+    password = PasswordField(required=False)
+    email_code = TextField(required=False, help_text=BY_EMAIL_CODE)

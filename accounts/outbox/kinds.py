@@ -24,6 +24,7 @@ class Kind(enum.StrEnum):
 
     VERIFY_EMAIL = "verify_email", "email-pages:verify"
     SIGN_IN_CODE = "sign_in_code"
+    CONFIRMATION_CODE = "confirmation_code"
     CHANGE_EMAIL = "change_email", "email-pages:verify"
     EMAIL_CHANGE_REQUESTED = "email_change_requested"
     EMAIL_CHANGED = "email_changed"

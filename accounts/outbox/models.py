@@ -32,6 +32,7 @@ class EmailToken(models.Model):
         RESTORE_ACCOUNT = "restore_account"
         SIGN_IN = "sign_in"
         INVITATION = "invitation"
+        REAUTHENTICATE = "reauthenticate"
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     purpose = models.CharField(max_length=16, choices=Purpose)
@@ -44,6 +45,8 @@ class EmailToken(models.Model):
     digest = models.BinaryField()
     #: How often a code was typed; NULL for a token that has none.
     code_tries = models.PositiveSmallIntegerField(null=True)
+    #: The session in which alone it is good; NULL for one that is good anywhere.
+    session_id = models.UUIDField(null=True)
     created_at = models.DateTimeField(default=clock.now)
     expires_at = models.DateTimeField()
 

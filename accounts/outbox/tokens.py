@@ -42,6 +42,7 @@ SIGN_IN_MIN: Final = 10
 CODE_TRIES: Final = 5  # so a code is guessed five times in a million; SP 800-63B-4 §3.2.2 allows a hundred tries
 TOKEN_CHARACTERS: Final = 64  # 48 bytes * 4 / 3: no padding, and one text for one token
 Purpose = EmailToken.Purpose
+_SHORT: Final = (Purpose.SIGN_IN, Purpose.REAUTHENTICATE)
 
 _ID: Final = Param("id", models.UUIDField())
 _NOW: Final = Param("now", models.DateTimeField())
@@ -88,6 +89,7 @@ def issue(
     new_email: str = "",
     expires_at: datetime | None = None,
     with_code: bool = False,
+    session_id: uuid.UUID | None = None,
 ) -> uuid.UUID:
     """Store a new token in place of the user's older one of this purpose; return its id. Two queries.
 
@@ -99,6 +101,7 @@ def issue(
         new_email: The address that a change is about.
         expires_at: When it ends; unless given, `life` after its message is sent.
         with_code: Whether the message also has a code of six digits, for the page that asked for it.
+        session_id: The session in which alone it is good.
     """
     _REPLACE.run(user_id=user_id, purpose=purpose.value)
     token_id, nonce, key_id, now = new_id(), os.urandom(NONCE_BYTES), newest_master_key_id(), clock.now()
@@ -112,6 +115,7 @@ def issue(
         master_key_id=key_id,
         digest=digest,
         code_tries=0 if with_code else None,
+        session_id=session_id,
         created_at=now,
         expires_at=expires_at or now + life(purpose),
     )
@@ -161,6 +165,22 @@ def take_try(token_id: uuid.UUID, typed: str, *purposes: Purpose) -> FoundToken 
     return FoundToken(token_id, purpose, new_email, user_id, email, name)
 
 
+def take_try_in_session(*, user_id: uuid.UUID, session_id: uuid.UUID, typed: str) -> bool:
+    """Count a try at the code with which somebody proves again who they are; use it up and tell whether it was right.
+
+    Four queries at most; to be committed whatever comes of it.
+
+    Args:
+        user_id: Who it is.
+        session_id: The session that has asked for the code.
+        typed: What was typed.
+    """
+    asked = EmailToken.objects.filter(user_id=user_id, session_id=session_id, purpose=Purpose.REAUTHENTICATE)
+    token_id = asked.values_list("pk", flat=True).first()
+    found = take_try(token_id, typed, Purpose.REAUTHENTICATE) if token_id is not None else None
+    return found is not None and consume(found.id)
+
+
 def renew(token: EmailToken) -> None:
     """Let the token's life begin now: nobody has seen it before its message is sent. One query."""
     _RENEW.run(id=token.pk, expires_at=clock.now() + life(token.purpose))
@@ -168,7 +188,7 @@ def renew(token: EmailToken) -> None:
 
 def life(purpose: str) -> timedelta:
     """Return how long a token of this purpose works after its message is sent."""
-    return timedelta(minutes=SIGN_IN_MIN if purpose == Purpose.SIGN_IN else settings.IRONAUTH_EMAIL_TOKEN_MIN)
+    return timedelta(minutes=SIGN_IN_MIN if purpose in _SHORT else settings.IRONAUTH_EMAIL_TOKEN_MIN)
 
 
 def find(token: str, *purposes: Purpose) -> FoundToken | None:

@@ -4,7 +4,15 @@ from django.http import HttpResponse
 from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework.response import Response
 
-from accounts.errors import EmailTaken, InvalidCredentials, LastSuperuser, SignUpClosed, StepUpRequired, UserProtected
+from accounts.errors import (
+    EmailTaken,
+    InvalidCredentials,
+    InvalidEmailCode,
+    LastSuperuser,
+    SignUpClosed,
+    StepUpRequired,
+    UserProtected,
+)
 from accounts.invitations import services as invitations
 from accounts.invitations.errors import InvalidInvitation
 from accounts.own_account import services as own_account
@@ -92,7 +100,7 @@ class MeView(AsyncAPIView):
         responses={
             204: None,
             400: ValidationFailed,
-            401: (InvalidCredentials, StepUpRequired),
+            401: (InvalidCredentials, InvalidEmailCode, StepUpRequired),
             409: (LastSuperuser, UserProtected),
             429: Throttled,
         },

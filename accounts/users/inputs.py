@@ -14,6 +14,8 @@ from accounts import names
 from accounts.fields import EmailField, FlagField, NameField, NewEmailField, PasswordField, TextField
 from accounts.passwords.policy import policy_errors
 
+#: What the API's description says of the code that people without a password send in its place.
+BY_EMAIL_CODE: Final = "In place of the password, where the account has none: a code of `POST /step-up/email`."
 MAX_ROLES: Final = 100  # per request; far beyond what a person is given
 MAX_ROLE_NAME: Final = 150  # characters; auth.Group.name
 # A role name travels in a path and in the comma-separated X-Auth-Roles header: nothing that means something there.
@@ -123,7 +125,8 @@ class ChangeEmailInput(serializers.Serializer[Any]):
     """Body of ``POST /email``."""
 
     new_email = NewEmailField()
-    password = PasswordField()
+    password = PasswordField(required=False)
+    email_code = TextField(required=False, help_text=BY_EMAIL_CODE)
 
 
 class ProfileInput(serializers.Serializer[Any]):
@@ -152,7 +155,8 @@ class LanguageInput(serializers.Serializer[Any]):
 class DeleteAccountInput(serializers.Serializer[Any]):
     """Body of ``DELETE /me``."""
 
-    password = PasswordField()
+    password = PasswordField(required=False)
+    email_code = TextField(required=False, help_text=BY_EMAIL_CODE)
 
 
 class RolesField(serializers.ListField):

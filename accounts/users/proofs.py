@@ -15,6 +15,7 @@ class Shown(NamedTuple):
     code: str | None = None
     challenge_token: str | None = None
     credential: Mapping[str, Any] | None = None
+    email_code: str | None = None
 
     @classmethod
     def in_body(cls, data: Mapping[str, Any]) -> "Shown":

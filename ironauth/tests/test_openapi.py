@@ -140,6 +140,7 @@ def test_writes_say_what_they_read(document: Json) -> None:
             "mfa/passkeys/options",
             "signin/passkey/options",
             "step-up/options",
+            "step-up/email",
         )
     }
 

@@ -84,7 +84,11 @@ UNREACHED: Final = (
         "takes an authenticator, and is walked with one in tokens/sign_in/tests/test_passkeys.py",
     )
     | dict.fromkeys(
-        ("POST /api/v1/access/signin/email", "POST /api/v1/access/signin/email/confirm"),
+        (
+            "POST /api/v1/access/signin/email",
+            "POST /api/v1/access/signin/email/confirm",
+            "POST /api/v1/access/step-up/email",
+        ),
         "takes a setting and a mailed code, and is walked with both in tokens/sign_in/tests/test_email_code.py",
     )
     | dict.fromkeys(

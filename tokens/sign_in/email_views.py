@@ -1,19 +1,21 @@
-"""Signing in with a code that is mailed, over HTTP: input, one service call, output."""
+"""Signing in with a code that is mailed, and proving again who one is by one, over HTTP."""
 
 from typing import Any, ClassVar
 
 import msgspec
 from django.conf import settings
 from django.http import HttpResponse
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework.permissions import AllowAny
+from rest_framework.response import Response
 
-from accounts.errors import EmailNotVerified, InvalidEmailCode, PasswordChangeRequired
+from accounts.email import code_method
+from accounts.errors import EmailCodeNotOffered, EmailNotVerified, InvalidEmailCode, PasswordChangeRequired
 from accounts.users.inputs import EmailInput
 from ironauth.infrastructure.api.views import ApiRequest, AsyncAPIView
 from ironauth.infrastructure.core.errors import NotFound, Throttled, ValidationFailed
 from ironauth.infrastructure.http import client_context
-from tokens.errors import CrossOrigin, MfaRequired, SigningKeyMissing
+from tokens.errors import CrossOrigin, InvalidToken, MfaRequired, SigningKeyMissing
 from tokens.sessions.outputs import TokenPair
 from tokens.sessions.transport import context_of_sign_in, token_response
 from tokens.sign_in import email_services
@@ -54,6 +56,32 @@ class EmailCodeView(AsyncAPIView):
         data = await self.validated(request, EmailInput)
         token, minutes = await email_services.ask(email=data["email"], address=client_context.address_of(request))
         return AskedCode(token, minutes)
+
+
+class StepUpEmailView(AsyncAPIView):
+    """POST /api/v1/access/step-up/email."""
+
+    @extend_schema(
+        operation_id="access_step_up_email",
+        summary="Ask for a code by e-mail to prove once more who I am",
+        tags=["access"],
+        request=None,
+        responses={
+            202: OpenApiResponse(
+                None, "A message is on its way; its code is good in this session, once, for ten minutes"
+            ),
+            401: InvalidToken,
+            403: CrossOrigin,
+            409: EmailCodeNotOffered,
+            429: Throttled,
+        },
+    )
+    async def post(self, request: ApiRequest) -> Response:
+        """Have a code sent, for people without a password; it is `email_code` wherever a password is asked for."""
+        principal = request.auth
+        address = client_context.address_of(request)
+        await code_method.request_code(user_id=principal.id, session_id=principal.session_id, address=address)
+        return Response(status=202)
 
 
 class EmailSignInView(AsyncAPIView):

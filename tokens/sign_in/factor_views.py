@@ -6,7 +6,7 @@ from django.http import HttpResponse
 from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework.permissions import AllowAny
 
-from accounts.errors import InvalidCredentials
+from accounts.errors import InvalidCredentials, InvalidEmailCode
 from accounts.mfa.errors import InvalidMfaCode, TotpUnreadable
 from accounts.mfa.passkeys.errors import InvalidPasskey
 from accounts.users.proofs import Shown
@@ -63,14 +63,17 @@ class StepUpView(AsyncAPIView):
         responses={
             204: OpenApiResponse(None, "For ten minutes this session may do what `step_up_required` kept it from."),
             400: ValidationFailed,
-            401: (InvalidToken, InvalidCredentials, InvalidMfaCode, InvalidPasskey),
+            401: (InvalidToken, InvalidCredentials, InvalidMfaCode, InvalidPasskey, InvalidEmailCode),
             403: CrossOrigin,
             429: Throttled,
             503: (Overloaded, TotpUnreadable),
         },
     )
     async def post(self, request: ApiRequest) -> None:
-        """Note in the session that its person is here: by a second factor where they have one, else the password."""
+        """Note in the session that its person is here: by a second factor where they have one, else the password.
+
+        Who has neither sends the `email_code` of `POST /step-up/email`.
+        """
         data = await self.validated(request, StepUpInput)
         await factor_services.step_up(
             principal=request.auth,

@@ -6,7 +6,7 @@ from rest_framework import serializers
 
 from accounts.fields import PasswordField, TextField
 from accounts.mfa.passkeys.inputs import CredentialField, FactorInput
-from accounts.users.inputs import ChoosesPassword
+from accounts.users.inputs import BY_EMAIL_CODE, ChoosesPassword
 
 TRANSPORTS = ["body", "cookie"]
 
@@ -60,9 +60,13 @@ class EmailCodeInput(serializers.Serializer[Any]):
 
 
 class StepUpInput(FactorInput):
-    """Body of ``POST /step-up``: a second factor's code or answer where the caller has one, else the password."""
+    """Body of ``POST /step-up``: a second factor's code or answer where the caller has one, else the password.
+
+    ``email_code`` where the caller has neither.
+    """
 
     password = PasswordField(required=False)
+    email_code = TextField(required=False, help_text=BY_EMAIL_CODE)
 
 
 class RefreshTokenInput(serializers.Serializer[Any]):

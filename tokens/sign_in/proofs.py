@@ -269,7 +269,10 @@ def with_factor(amr: str, factor: Proof | None) -> str:
 
     Args:
         amr: How the session was opened (RFC 8176), separated by spaces.
-        factor: The proof of the second factor; None where it was the password.
+        factor: The proof of a second factor; or of a mailed code, which is one way more and no second factor; None
+            where it was the password.
     """
-    more = (factor.amr, MULTIPLE) if factor else (BY_PASSWORD,)
+    more: tuple[str, ...] = (BY_PASSWORD,)
+    if factor is not None:
+        more = (factor.amr,) if factor.amr == BY_EMAIL else (factor.amr, MULTIPLE)
     return " ".join(dict.fromkeys((*amr.split(), *more)))

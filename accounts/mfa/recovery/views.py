@@ -2,7 +2,7 @@
 
 from drf_spectacular.utils import extend_schema
 
-from accounts.errors import InvalidCredentials, PasswordChanged, StepUpRequired
+from accounts.errors import InvalidCredentials, InvalidEmailCode, PasswordChanged, StepUpRequired
 from accounts.mfa.errors import MfaNotEnabled
 from accounts.mfa.inputs import PasswordInput
 from accounts.mfa.outputs import RecoveryCodes
@@ -25,7 +25,7 @@ class RecoveryCodesView(AsyncAPIView):
         responses={
             200: RecoveryCodes,
             400: ValidationFailed,
-            401: (StepUpRequired, InvalidCredentials),
+            401: (StepUpRequired, InvalidCredentials, InvalidEmailCode),
             409: (MfaNotEnabled, PasswordChanged),
             429: Throttled,
             503: Overloaded,

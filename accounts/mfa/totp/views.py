@@ -2,7 +2,7 @@
 
 from drf_spectacular.utils import OpenApiResponse, extend_schema
 
-from accounts.errors import InvalidCredentials, PasswordChanged, StepUpRequired
+from accounts.errors import InvalidCredentials, InvalidEmailCode, PasswordChanged, StepUpRequired
 from accounts.mfa.errors import InvalidMfaCode, MfaAlreadyEnabled, MfaNotEnabled, MfaNotStarted
 from accounts.mfa.inputs import CodeInput, PasswordInput
 from accounts.mfa.outputs import RecoveryCodes, TotpSetup
@@ -38,7 +38,7 @@ class TotpView(AsyncAPIView):
         responses={
             204: OpenApiResponse(None, "The app is no factor any more; recovery codes went with the last factor."),
             400: ValidationFailed,
-            401: (StepUpRequired, InvalidCredentials),
+            401: (StepUpRequired, InvalidCredentials, InvalidEmailCode),
             409: (MfaNotEnabled, PasswordChanged),
             429: Throttled,
             503: Overloaded,

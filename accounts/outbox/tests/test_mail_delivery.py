@@ -99,7 +99,8 @@ async def test_a_message_arrives_complete(smtp: SmtpServer, make_user: MakeUser)
 def test_every_kind_has_its_templates(kind: Kind) -> None:
     """Each renders to a subject of one line, a text without markup and a page, and nothing is left unfilled."""
     row = EmailToken(purpose=Purpose.RESET_PASSWORD, nonce=b"n" * 32, master_key_id=newest_master_key_id())
-    row.code_tries = 0 if kind is Kind.SIGN_IN_CODE else None
+    with_code = kind in (Kind.SIGN_IN_CODE, Kind.CONFIRMATION_CODE)
+    row.code_tries = 0 if with_code else None
     claimed = outbox.Claimed(new_id(), kind, "mia@example.com", 1, clock.now(), {}, row)
     token = email_tokens.text(row)
     message = mail_rendering.render(claimed)
@@ -110,7 +111,7 @@ def test_every_kind_has_its_templates(kind: Kind) -> None:
     assert "localhost:8000" in html
     assert "<" not in message.body
     assert (token in message.body) == (token in html) == bool(Kind(kind).page)
-    assert (email_tokens.code(row) in message.body) == (email_tokens.code(row) in html) == (kind is Kind.SIGN_IN_CODE)
+    assert (email_tokens.code(row) in message.body) == (email_tokens.code(row) in html) == with_code
     assert "None" not in message.body + html
 
 
@@ -126,7 +127,7 @@ def test_a_message_links_to_what_it_asks_for(kind: Kind) -> None:
     pages = {
         "/account/signin": "Sign in with it" in asked,
         "/account/forgot": bool(re.search(r"ask for a new (password( at once| here|\.)|one)", asked)),
-        "/account/security": bool(re.search("change your password now|Choose a new one", asked)),
+        "/account/security": bool(re.search("change your password now|Choose a new one|end all other sessions", asked)),
     }
     for page, wanted in pages.items():
         link = f"https://id.example.org{page}"

@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('tokens', '0012_upstream_sessions'),
+        ('tokens', '0013_acting'),
     ]
 
     operations = [

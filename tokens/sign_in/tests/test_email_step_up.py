@@ -1,0 +1,181 @@
+"""Proving again who one is by a mailed code: for people without a password, in the session that asked, once."""
+
+import asyncio
+from datetime import timedelta
+from typing import Any
+
+import httpx
+import pytest
+from asgiref.sync import sync_to_async
+from django.contrib.auth.hashers import make_password
+from pytest_django import Settings
+
+from accounts.audit import recording as audit
+from accounts.audit.models import AuditEvent
+from accounts.outbox import tokens as email_tokens
+from accounts.outbox.models import EmailToken, OutgoingMail
+from accounts.outbox.tokens import CODE_TRIES, SIGN_IN_MIN
+from accounts.users.models import User
+from conftest import bearer
+from ironauth.infrastructure.core import clock
+from ironauth.infrastructure.core.ids import new_id
+from tokens.sessions.models import Session
+from tokens.sign_in.tests import test_email_code as by_email
+from tokens.sign_in.tests.test_step_up import age
+from tokens.tests.browser import ME, Member, Pair
+from tokens.tests.second_factor import enrol, said
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
+
+STEP_UP, ASK = "/api/v1/access/step-up", "/api/v1/access/step-up/email"
+EMAIL, PASSKEYS = "/api/v1/access/email", "/api/v1/access/mfa/passkeys/options"
+WRONG = (401, "invalid_email_code")
+LATER_S = 601  # seconds: a proof is recent for 600
+
+
+@pytest.fixture
+async def person(api: httpx.AsyncClient, member: Member, settings: Settings) -> Pair:
+    """Somebody without a password, whose address is proved, in a session of theirs."""
+    settings.IRONAUTH_SIGN_IN_BY_EMAIL = True
+    fields = {"password": make_password(None), "email_verified_at": clock.now()}
+    await User.objects.filter(pk=member["id"]).aupdate(**fields)
+    token = await by_email.ask(api, member["email"])
+    opened = await by_email.confirm(api, member["email"], await by_email.mailed(member["email"]), token)
+    await OutgoingMail.objects.all().adelete()
+    return dict(opened.json())
+
+
+async def ask(api: httpx.AsyncClient, pair: Pair) -> str:
+    """Ask for a code; return it."""
+    answer = await api.post(ASK, headers=bearer(pair))
+    assert answer.status_code == 202, answer.text
+    return email_tokens.code(await EmailToken.objects.aget(purpose="reauthenticate"))
+
+
+def other(code: str) -> str:
+    """Return six digits that are not this code."""
+    return f"{(int(code) + 1) % 10**6:06}"
+
+
+async def step_up(api: httpx.AsyncClient, pair: Pair, **shown: Any) -> httpx.Response:
+    """Prove again who it is."""
+    return await api.post(STEP_UP, json=shown, headers=bearer(pair))
+
+
+async def test_a_code_proves_it_again(api: httpx.AsyncClient, person: Pair, member: Member) -> None:
+    """Once: the act that was kept from the session works for ten minutes; the session says how, and not `mfa`."""
+    await age(person, LATER_S)
+    assert said(await api.post(PASSKEYS, headers=bearer(person))) == (401, "step_up_required")
+    code = await ask(api, person)
+    mail = await OutgoingMail.objects.aget()
+    assert (mail.kind, mail.recipient) == ("confirmation_code", member["email"])
+    assert said(await step_up(api, person, email_code=other(code))) == WRONG
+    assert (await step_up(api, person, email_code=code)).status_code == 204
+    assert (await api.post(PASSKEYS, headers=bearer(person))).status_code == 200
+    assert said(await step_up(api, person, email_code=code)) == WRONG
+    session = await Session.objects.aget(pk=person["session_id"])
+    assert session.amr == "email"
+    assert await sync_to_async(audit.wait_until_written)()
+    events = [event.event async for event in AuditEvent.objects.filter(session_id=session.pk).order_by("at")]
+    assert events.count("confirmation_code_requested") == 1
+
+
+async def test_in_place_of_a_password(api: httpx.AsyncClient, person: Pair, member: Member) -> None:
+    """Another address and the end of the account ask for it, and say which field is missing."""
+    body = {"new_email": "other@example.com"}
+    missing = await api.post(EMAIL, json=body, headers=bearer(person))
+    assert missing.status_code == 400
+    assert [error["field"] for error in missing.json()["errors"]] == ["email_code"]
+    wrong = await api.post(EMAIL, json={**body, "password": "any password"}, headers=bearer(person))
+    assert said(wrong) == (401, "invalid_credentials")
+    code = await ask(api, person)
+    assert (await api.post(EMAIL, json={**body, "email_code": code}, headers=bearer(person))).status_code == 202
+    gone = await api.request("DELETE", ME, json={"email_code": code}, headers=bearer(person))
+    assert said(gone) == WRONG  # used
+    gone = await api.request("DELETE", ME, json={"email_code": await ask(api, person)}, headers=bearer(person))
+    assert gone.status_code == 204
+    assert not (await User.objects.aget(pk=member["id"])).is_active
+
+
+async def test_only_in_the_session_that_asked(api: httpx.AsyncClient, person: Pair, member: Member) -> None:
+    """A thief of another session of the same person gets nothing by a code that its owner asked for."""
+    code = await ask(api, person)
+    await EmailToken.objects.filter(purpose="reauthenticate").aupdate(session_id=new_id())
+    assert said(await step_up(api, person, email_code=code)) == WRONG
+    await EmailToken.objects.filter(purpose="reauthenticate").aupdate(session_id=person["session_id"])
+    assert (await step_up(api, person, email_code=code)).status_code == 204
+
+
+async def test_who_has_something_better_shows_that(api: httpx.AsyncClient, member: Member, pair: Pair) -> None:
+    """A password: no message is sent, and a code in the body is not looked at."""
+    await User.objects.filter(pk=member["id"]).aupdate(email_verified_at=clock.now())
+    assert said(await api.post(ASK, headers=bearer(pair))) == (409, "email_code_not_offered")
+    refused = await step_up(api, pair, email_code="123456")
+    assert [error["field"] for error in refused.json()["errors"]] == ["password"]
+    assert not await OutgoingMail.objects.filter(kind="confirmation_code").aexists()
+
+
+async def test_an_unproved_address_proves_nothing(api: httpx.AsyncClient, person: Pair, member: Member) -> None:
+    """A stranger may have typed it."""
+    await User.objects.filter(pk=member["id"]).aupdate(email_verified_at=None)
+    assert said(await api.post(ASK, headers=bearer(person))) == (409, "email_code_not_offered")
+    refused = await step_up(api, person, email_code="123456")
+    assert [error["field"] for error in refused.json()["errors"]] == ["password"]
+    assert not await OutgoingMail.objects.filter(kind="confirmation_code").aexists()
+
+
+async def test_a_second_factor_is_no_less_for_it(api: httpx.AsyncClient, person: Pair, member: Member) -> None:
+    """Who has one steps up by it, not by mail; acts that ask for the password as well take the code for that."""
+    await enrol(api, person)
+    await age(person, LATER_S)
+    code = await ask(api, person)
+    refused = await step_up(api, person, email_code=code)
+    assert [error["field"] for error in refused.json()["errors"]] == ["code"]
+    body = {"new_email": "other@example.com", "email_code": code}
+    assert said(await api.post(EMAIL, json=body, headers=bearer(person))) == (401, "step_up_required")
+    await age(person, LATER_S - 1)
+    assert (await api.post(EMAIL, json=body, headers=bearer(person))).status_code == 202
+
+
+async def test_five_tries_and_ten_minutes(api: httpx.AsyncClient, person: Pair, still_clock: float) -> None:
+    """On both sides of each."""
+    for wrong, right in ((CODE_TRIES - 1, 204), (CODE_TRIES, 401)):
+        code = await ask(api, person)
+        for _ in range(wrong):
+            assert said(await step_up(api, person, email_code=other(code))) == WRONG
+        assert (await step_up(api, person, email_code=code)).status_code == right
+    for left_s, right in ((1, 204), (0, 401)):
+        code = await ask(api, person)
+        row = await EmailToken.objects.aget(purpose="reauthenticate")
+        assert row.expires_at == clock.now() + timedelta(minutes=SIGN_IN_MIN)
+        await EmailToken.objects.filter(pk=row.pk).aupdate(expires_at=clock.now() + timedelta(seconds=left_s))
+        assert (await step_up(api, person, email_code=code)).status_code == right
+
+
+async def test_once_of_many_at_once(api: httpx.AsyncClient, person: Pair) -> None:
+    """Of requests with the right code at the same moment one counts."""
+    code = await ask(api, person)
+    answers = await asyncio.gather(*(step_up(api, person, email_code=code) for _ in range(CODE_TRIES)))
+    assert sorted(answer.status_code for answer in answers) == [204, *[401] * (CODE_TRIES - 1)]
+
+
+async def test_wrong_ones_count_as_wrong_passwords_do(api: httpx.AsyncClient, person: Pair, throttled: None) -> None:
+    """A stolen session is no licence to guess: new messages give no new tries."""
+    statuses = []
+    for _ in range(3):
+        code = await ask(api, person)
+        statuses += [(await step_up(api, person, email_code=other(code))).status_code for _ in range(4)]
+    assert statuses == [401] * 10 + [429] * 2
+    assert (await step_up(api, person, email_code=code)).status_code == 429
+
+
+async def test_messages_are_bounded(api: httpx.AsyncClient, person: Pair, throttled: None, settings: Settings) -> None:
+    """A stolen session does not fill a mailbox; the limit itself is allowed."""
+    for _ in range(settings.IRONAUTH_THROTTLE_MAILS_TO_ONE):
+        await ask(api, person)
+    assert (await api.post(ASK, headers=bearer(person))).status_code == 429
+
+
+async def test_nobody_asks_without_a_session(api: httpx.AsyncClient, signing_key: str) -> None:
+    """It is for people who are signed in."""
+    assert (await api.post(ASK)).status_code == 401
