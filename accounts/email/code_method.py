@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from django.contrib.auth.hashers import is_password_usable
+from django.utils.translation import gettext_noop as _
 
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event, Outcome, record_own
@@ -46,7 +47,7 @@ class EmailCodeMethod(Method):
 
     name = "email_code"
     fields = ("email_code",)
-    missing = FieldError("email_code", "required", "Send a code that was mailed: POST /api/v1/access/step-up/email.")
+    missing = FieldError("email_code", "required", _("Have a code sent to you by e-mail, and type it."))
 
     def serves(self, person: Credentials, event: Event) -> bool:
         """Tell whether the person has nothing better."""

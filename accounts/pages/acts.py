@@ -65,7 +65,7 @@ EXPORT: Final = Act("GET", "me-export", recent=ALWAYS)
 #: What is answered with where to go.
 CONNECT: Final = Act("POST", "identities", ("provider",), recent=ALWAYS)
 #: After which nobody is signed in.
-DELETE: Final = Act("DELETE", "me", ("password",), "password", Recent.WITH_FACTOR, shows="gone")
+DELETE: Final = Act("DELETE", "me", ("password", "email_code"), "password", Recent.WITH_FACTOR, shows="gone")
 SIGN_OUT: Final = Act("POST", "logout")
 #: What shows the secret of an app; it is shown again where its first code was wrong.
 SET_UP: Final = Act("POST", "mfa-totp", recent=ALWAYS, shows="totp_setup")
@@ -80,7 +80,7 @@ ROWS: Final[Mapping[str, Row]] = {
         _("E-mail address"),
         {
             "change": Act(
-                "POST", "email", ("new_email", "password"), "password", ALWAYS,
+                "POST", "email", ("new_email", "password", "email_code"), "password", ALWAYS,
                 done=_("Open the message that is on its way to the new address."),
             )
         },
@@ -118,14 +118,19 @@ ROWS: Final[Mapping[str, Row]] = {
             "start": SET_UP,
             "confirm": Act("POST", "mfa-totp-confirm", ("code",), recent=ALWAYS, shows="recovery_codes"),
             "remove": Act(
-                "DELETE", "mfa-totp", ("password",), "password", ALWAYS, done=_("One-time codes were removed.")
+                "DELETE", "mfa-totp", ("password", "email_code"), "password", ALWAYS,
+                done=_("One-time codes were removed."),
             ),
         },
         ("me", "mfa"),
     ),
     "recovery": Row(
         _("Recovery codes"),
-        {"new": Act("POST", "mfa-recovery-codes", ("password",), "password", ALWAYS, shows="recovery_codes")},
+        {
+            "new": Act(
+                "POST", "mfa-recovery-codes", ("password", "email_code"), "password", ALWAYS, shows="recovery_codes"
+            )
+        },
         ("me", "mfa"),
     ),
     "identities": Row(
@@ -162,5 +167,5 @@ ROWS: Final[Mapping[str, Row]] = {
 READS: Final = tuple(dict.fromkeys(name for row in ROWS.values() for name in row.reads))
 #: Fields that no page shows again: secrets, and what a passkey is made of.
 SECRET: Final = frozenset({
-    "password", "current_password", "new_password", "code", "challenge_token", "credential",
+    "password", "current_password", "new_password", "code", "email_code", "challenge_token", "credential",
 })  # fmt: skip

@@ -144,7 +144,7 @@ class ResetPage(TokenPage):
 
     async def about(self, token: str) -> dict[str, Any]:
         """Raise ``InvalidEmailToken`` for a link that sets no password: nobody types one for nothing."""
-        await email_services.require_reset_token(token=token)
+        await email_services.reset_by(token=token)
         return {}
 
     async def act(self, request: ApiRequest) -> str:

@@ -37,6 +37,8 @@ def of_act(name: str, act: Act, answer: Answer) -> Refusal:
         errors[act.password] = [body["detail"]]
     elif body.get("code") == "invalid_mfa_code" and "code" in act.fields:
         errors["code"] = [body["detail"]]
+    elif body.get("code") == "invalid_email_code":
+        errors["email_code"] = [body["detail"]]
     if body.get("code") == "step_up_required":
         return Refusal(name, answer.status, _PROVE)
     return _refusal(name, answer, errors, set(act.fields) - {"challenge_token", "credential", "provider"})
@@ -54,8 +56,9 @@ def of_proof(name: str, act: Act, answer: Answer | None) -> Refusal:
         return Refusal(name, 401, _PROVE)
     body = answer.body or {}
     place = act.password or "proof_password"
-    where = {"invalid_credentials": place, "invalid_mfa_code": "proof_code"}.get(body.get("code", ""), "")
-    return _refusal(name, answer, {where: [body["detail"]]} if where else {}, {place, "proof_code"})
+    places = {"invalid_credentials": place, "invalid_mfa_code": "proof_code", "invalid_email_code": "proof_email_code"}
+    where = places.get(body.get("code", ""), "")
+    return _refusal(name, answer, {where: [body["detail"]]} if where else {}, {*places.values()})
 
 
 def _refusal(name: str, answer: Answer, errors: dict[str, list[str]], fields: set[str]) -> Refusal:

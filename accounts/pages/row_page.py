@@ -37,9 +37,11 @@ from ironauth.infrastructure.core.errors import DomainError, NotAuthenticated
 PROOFS: Final = {
     "proof_password": "password",
     "proof_code": "code",
+    "proof_email_code": "email_code",
     "proof_challenge_token": "challenge_token",
     "proof_credential": "credential",
 }
+_MAILED: Final = _("A message with a code is on its way to your e-mail address.")
 _UNKNOWN: Final = _("There is no such act. Use one of the buttons.")
 
 
@@ -66,6 +68,8 @@ class RowPage(OwnPage):
             return await self._page(request, section, item, refusal=Refusal(name, 403, EXPIRED))
         if act is None or bool(act.item) != (item is not None):
             return await self._page(request, section, item, refusal=Refusal(name, 400, _UNKNOWN))
+        if "mail_code" in data:
+            return await self._mail_code(request, section, item, name, act)
         proved = False
         if await self._wants_proof(request, act.recent):
             answer = await self._prove(data, act)
@@ -79,6 +83,15 @@ class RowPage(OwnPage):
         if not answer.is_good:
             return await self._page(request, section, item, refusal=of_act(name, act, answer), proved=proved)
         return await self._after(request, section, name, act, answer)
+
+    async def _mail_code(
+        self, request: ApiRequest, section: str, item: UUID | None, name: str, act: Act
+    ) -> HttpResponse:
+        """Have a code sent to somebody without a password, and show the page again, on which it is typed."""
+        answer = await self.api.call("POST", "step-up-email")
+        if not answer.is_good:
+            return await self._page(request, section, item, refusal=of_act(name, act, answer))
+        return await self._page(request, section, item, context={"done": _MAILED})
 
     async def _after(self, request: ApiRequest, section: str, name: str, act: Act, answer: Answer) -> HttpResponse:
         """Return what follows an act that is done."""
