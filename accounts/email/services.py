@@ -36,26 +36,39 @@ from ironauth.infrastructure.hashing.pool import hash_pool
 from ironauth.infrastructure.telemetry.logs import get_logger
 
 
-async def request_password_reset(*, email: str, address: str = "") -> None:
+async def request_password_reset(*, email: str, address: str = "", page: str = "") -> uuid.UUID:
     """Have a message sent to the active person who has this address, if there is one.
+
+    Args:
+        email: The address that was typed.
+        address: The client's.
+        page: The route of the page that the link opens; "" for the one that goes on nowhere.
+
+    Returns:
+        The id of the message's token, whether or not anybody has the address.
 
     Raises:
         Throttled: Too many messages were asked for.
     """
     async with answered_evenly():
         await rate_limits.admit_mail(kind="reset", email=email, address=address)
-        user_id = await database().write(email_units.request_reset, emails.fold(email))
+        user_id, token_id = await database().write(email_units.request_reset_on, emails.fold(email), page=page)
     get_logger().info("password_reset_requested", user_id=str(user_id) if user_id else None)
+    return token_id
 
 
-async def require_reset_token(*, token: str) -> None:
-    """Do nothing where the token of a message would set a password; it is not used up.
+async def reset_by(*, token: str, address: str = "") -> FoundToken:
+    """Return whose password the token of a message would set; it is not used up.
+
+    Args:
+        token: What the link has brought.
+        address: The client's; "" to count no invalid ones.
 
     Raises:
-        InvalidEmailToken: (400) it would not.
+        InvalidEmailToken: (400) it would set none.
+        Throttled: (429) in its place, after too many of them from this client.
     """
-    if await database().read(email_tokens.find, token, Purpose.RESET_PASSWORD) is None:
-        raise InvalidEmailToken
+    return await _found(token, address, Purpose.RESET_PASSWORD)
 
 
 async def reset_password(*, token: str, new_password: str, address: str = "") -> None:

@@ -44,10 +44,27 @@ def request_reset(key: str, *, actor_id: uuid.UUID | None = None) -> uuid.UUID |
         key: The folded address.
         actor_id: The member of staff who asks for somebody else.
     """
+    return request_reset_on(key, actor_id=actor_id)[0]
+
+
+def request_reset_on(
+    key: str, *, page: str = "", actor_id: uuid.UUID | None = None
+) -> tuple[uuid.UUID | None, uuid.UUID]:
+    """Do the same with a link to another page.
+
+    Args:
+        key: The folded address.
+        page: The route of the page that the link opens; "" for the one that goes on nowhere.
+        actor_id: The member of staff who asks for somebody else.
+
+    Returns:
+        Who it is, and the token's id.
+    """
     holder = user_queries.lock_holder(key)
-    user_id, _ = ask(holder if holder and holder.is_active else None, Purpose.RESET_PASSWORD, Kind.RESET_PASSWORD)
+    active = holder if holder and holder.is_active else None
+    user_id, token_id = ask(active, Purpose.RESET_PASSWORD, Kind.RESET_PASSWORD, page=page)
     audit.record(Event.PASSWORD_RESET_REQUESTED, actor_id=actor_id, user_id=user_id)
-    return user_id
+    return user_id, token_id
 
 
 def request_verification(key: str, *, actor_id: uuid.UUID | None = None) -> uuid.UUID | None:

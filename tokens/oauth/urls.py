@@ -3,7 +3,14 @@
 from django.urls import URLPattern, path
 
 from tokens.oauth.accounts import views as account_views
-from tokens.oauth.authorize import mail_views, pushed_requests, sign_in_views, sign_up_views, upstream_views
+from tokens.oauth.authorize import (
+    mail_views,
+    pushed_requests,
+    reset_views,
+    sign_in_views,
+    sign_up_views,
+    upstream_views,
+)
 from tokens.oauth.authorize import views as authorize_views
 from tokens.oauth.device import views as device_views
 from tokens.oauth.discovery import userinfo
@@ -25,6 +32,8 @@ urlpatterns: list[URLPattern] = [
     path("signin/passkey", sign_in_views.PasskeyForm.as_view(), name="signin-passkey"),
     path("signin/email", sign_up_views.AskCodeForm.as_view(), name="signin-email"),
     path("signin/link", mail_views.SignInLink.as_view(), name="signin-link"),
+    path("forgot", reset_views.ForgotForm.as_view(), name="forgot"),
+    path("reset", reset_views.ResetPage.as_view(), name="reset"),
     path("signup", sign_up_views.SignUpForm.as_view(), name="signup"),
     path("upstream", upstream_views.UpstreamForm.as_view(), name="upstream"),
     path("upstream/<slug:slug>", upstream_views.UpstreamCallback.as_view(), name="upstream-callback"),

@@ -7,7 +7,7 @@ from playwright.async_api import expect
 from accounts.tests.mail_files import digits_in, link_in
 from conftest import PASSWORD
 from ironauth.tests.browser.conftest import OpenPage, OpenSite
-from ironauth.tests.browser.test_person import heading, open_row, signed_in
+from ironauth.tests.browser.test_person import heading, signed_in
 
 pytestmark = [
     pytest.mark.browser,
@@ -49,30 +49,69 @@ async def test_a_link_signs_in_and_codes_confirm(open_site: OpenSite, open_page:
         await expect(page.get_by_role("alert")).to_contain_text("was used before")
         await shown.look("email-link-used")
 
-    await shown.go("/account/security")
-    await signed_in(shown)
-    await expect(page.locator("#password-state")).to_have_text("None")
-    await open_row(shown, "E-mail address")
-    await expect(page.locator("#email-password")).to_be_hidden()
+    await shown.go("/account/security/email")
     await page.get_by_label("New address").fill("other@example.com")
-    await page.get_by_role("button", name="Send the message").click()
-    code = page.get_by_role("dialog").get_by_label("Code of six digits")
-    await expect(code).to_be_visible()
-    await shown.look("ask-mailed")
+    await page.get_by_role("button", name="Send me a code by e-mail").click()
+    await expect(page.get_by_role("status")).to_have_text("A message with a code is on its way to your e-mail address.")
+    await expect(page.get_by_label("New address")).to_have_value("other@example.com")
+    await shown.look("email-by-code")
+    code = page.get_by_label("Code from a message to you")
     sent = site.mail.take(EMAIL, "Your code to continue")
     with shown.refusing(401):
         await code.fill("000000")
-        await page.get_by_role("dialog").get_by_role("button", name="Continue").click()
-        await expect(page.get_by_role("dialog").get_by_role("alert")).to_contain_text("The code is wrong")
-    await shown.look("ask-mailed-refused")
+        await code.press("Enter")
+        await expect(page.get_by_text("The code is wrong")).to_be_visible()
+    await shown.look("email-by-code-refused")
     await code.fill(digits_in(sent))
-    await page.get_by_role("dialog").get_by_role("button", name="Continue").click()
-    await expect(page.locator("#email-status")).to_have_text("Open the message that is on its way to the new address.")
+    await page.get_by_role("button", name="Send the message").click()
+    await expect(page.get_by_role("status")).to_have_text("Open the message that is on its way to the new address.")
 
-    await open_row(shown, "Delete your account")
-    await expect(page.locator("#delete-password")).to_be_hidden()
-    await page.get_by_role("button", name="Delete my account").click()
-    await expect(code).to_be_visible()
+    await shown.go("/account/security/delete")
+    await page.get_by_role("button", name="Send me a code by e-mail").click()
+    await shown.look("delete-by-code")
     await code.fill(digits_in(site.mail.take(EMAIL, "Your code to continue")))
-    await page.get_by_role("dialog").get_by_role("button", name="Continue").click()
-    await expect(page.get_by_role("heading", name="Your account was deleted")).to_be_visible()
+    await page.get_by_role("button", name="Delete my account").click()
+    await heading(shown, "Your account was deleted")
+
+
+async def test_a_reset_goes_on(open_site: OpenSite, open_page: OpenPage) -> None:
+    """From the sign-in page to the account, by the link of a message; on another device only the password is set."""
+    site = open_site(IRONAUTH_EMAIL_VERIFICATION="optional")
+    body = {"email": EMAIL, "password": PASSWORD, "name": "Mia"}
+    async with httpx.AsyncClient(base_url=site.origin, timeout=30) as api:
+        assert (await api.post("/api/v1/access/signup", json=body)).status_code == 201
+    shown = await open_page(site)
+    page = shown.page
+    await shown.go("/account/signin?next=/account/security")
+    await page.get_by_role("button", name="Forgot your password?").click()
+    await heading(shown, "Forgot your password?")
+    await shown.look("ask-reset")
+    await page.get_by_label("E-mail address").fill(EMAIL)
+    await page.get_by_role("button", name="Send the message").click()
+    await heading(shown, "Check your e-mail")
+    await shown.look("reset-sent")
+    link = link_in(site.mail.take(EMAIL, "Choose a new password"))
+
+    elsewhere = await open_page(site)
+    await elsewhere.go(link)
+    await heading(elsewhere, "Choose a new password")
+    with elsewhere.refusing(400):
+        await elsewhere.page.get_by_label("New password").fill("password password")
+        await elsewhere.page.get_by_role("button", name="Set the password").click()
+        await expect(elsewhere.page.get_by_role("alert")).to_be_visible()
+    await elsewhere.look("reset-refused")
+    await elsewhere.page.get_by_label("New password").fill("seven amber kites over Lyon")
+    await elsewhere.page.get_by_role("button", name="Set the password").click()
+    await heading(elsewhere, "Your password was changed")
+    await elsewhere.look("reset-elsewhere")
+
+    await page.get_by_role("button", name="Sign in with the new password").click()
+    await heading(shown, "Sign in")
+    await page.get_by_role("button", name="Forgot your password?").click()
+    await page.get_by_label("E-mail address").fill(EMAIL)
+    await page.get_by_role("button", name="Send the message").click()
+    await shown.go(link_in(site.mail.take(EMAIL, "Choose a new password")))
+    await page.get_by_label("New password").fill("nine purple lamps in Porto")
+    await shown.look("reset-here")
+    await page.get_by_role("button", name="Set the password").click()
+    await signed_in(shown)

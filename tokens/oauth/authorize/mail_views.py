@@ -42,12 +42,12 @@ class SignInLink(SignInForm):
         found = await codes.opened_link(token=token, address=client_context.address_of(request))
         waiting = await database().read(mailed_pages.find, found.id, browser)
         if waiting is None or not waiting.is_here:
-            return authorize_pages.email_link_elsewhere()
+            return authorize_pages.of_message_elsewhere("email_link_elsewhere.html")
         await providers.refresh()
         client = None
         if isinstance(waiting.state, AuthorizationState):
             client = await authorization_request.enabled_client(waiting.state.request.client_id)
-        return authorize_pages.email_link(waiting.state, client, browser, token=token)
+        return authorize_pages.of_message("email_link.html", waiting.state, client, browser, token=token)
 
     @extend_schema(exclude=True)
     async def post(self, request: ApiRequest) -> HttpResponse:

@@ -14,6 +14,7 @@ from tokens.oauth.models import MailedPage
 
 #: Routes of the pages that links open.
 SIGN_IN: Final = "oauth:signin-link"
+RESET: Final = "oauth:reset"
 
 
 class Waiting(NamedTuple):

@@ -124,21 +124,28 @@ def ask_email_code(state: SignInState, client: Client | None, browser: str, **co
     return _page("ask_email_code.html", client, state, browser, **context)
 
 
-def email_link(state: SignInState, client: Client | None, browser: str, **context: Any) -> HttpResponse:
-    """Return the page behind the link of a message that signs in, in the browser that asked for it.
+def of_message(template: str, state: SignInState, client: Client | None, browser: str, **context: Any) -> HttpResponse:
+    """Return a page that asks for a message, or that a link in one opens in the browser that asked for it.
 
     Args:
-        state: Of the page that asked.
+        template: Its name.
+        state: Of the page that asks, or has asked.
         client: That it leads to.
         browser: What the browser's cookie says.
-        context: ``token``, what the link has brought.
+        context: What the template sees; ``status`` and ``headers`` of the answer.
     """
-    return _page("email_link.html", client, state, browser, **context)
+    return _page(template, client, state, browser, **context)
 
 
-def email_link_elsewhere() -> HttpResponse:
-    """Return the page behind the same link in any other browser."""
-    return _rendered("email_link_elsewhere.html", {}, targets=_NOWHERE)
+def of_message_elsewhere(template: str, **context: Any) -> HttpResponse:
+    """Return the page that a link in a message opens in any other browser.
+
+    Args:
+        template: Its name.
+        context: As of `of_message`.
+    """
+    status, headers = context.pop("status", 200), context.pop("headers", None)
+    return _rendered(template, context, targets=_HERE, status=status, headers=headers)
 
 
 def second_factor(state: SignInState, client: Client | None, browser: str, **context: Any) -> HttpResponse:

@@ -121,7 +121,7 @@ class CodeForm(SignInForm):
         state, client = await self.resumed_sign_in(request)
         browser = authorization_state.browser_of(request)
         context = transport.context_of_sign_in(request._request, "cookie")  # noqa: SLF001 - Django's request
-        if state.code_id is None:
+        if state.code_id is None or state.code_for is CodeFor.RESET:
             raise Unanswerable(EXPIRED)
         try:
             if "again" in request.data:

@@ -30,10 +30,11 @@ _BROWSER: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 
 
 class CodeFor(enum.StrEnum):
-    """What a code that was mailed is asked for."""
+    """What a message was asked for; one for a reset has a link alone, and no code."""
 
     SIGN_UP = "sign_up"
     SIGN_IN = "sign_in"
+    RESET = "reset"
 
 
 class SignInState(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
