@@ -102,13 +102,7 @@ async def sign_out_of_own_pages(shown: Watched, application: str) -> None:
     assert "code" in await arrived(shown)
     await shown.go("/account/signin")
     await give_password(shown, PASSWORD)
-    await heading(shown, "Security of your account")
-    busy = "**/oauth/logout"
-    await shown.page.route(busy, lambda route: route.fulfill(status=429))
-    with shown.refusing(429):
-        await shown.page.get_by_role("button", name="Sign out", exact=True).click()
-        await expect(shown.page.get_by_text("Signing out did not work: try again in a moment.")).to_be_visible()
-    await shown.page.unroute(busy)
+    await heading(shown, "Your account")
     await shown.page.get_by_role("button", name="Sign out", exact=True).click()
     await heading(shown, "Sign in")
 

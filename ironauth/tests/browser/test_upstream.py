@@ -57,7 +57,7 @@ async def test_a_person_comes_from_another_provider(open_site: OpenSite, open_pa
             assert "code" in await arrived(shown)
 
             await shown.go("/account/signin?provider=acme")
-            await heading(shown, "Security of your account")
+            await heading(shown, "Your account")
             await page.locator("#identities-card summary").click()
             await expect(page.locator("#identities strong")).to_have_text("Acme")
             await shown.look("upstream-identities")

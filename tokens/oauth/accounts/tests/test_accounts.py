@@ -27,6 +27,7 @@ from tokens.oauth.models import AuthorizationCode, LogoutNotice
 from tokens.oauth.tests.flow import signed_on
 from tokens.oauth.tests.material import make_client
 from tokens.oauth.tests.walk import answered, authorize, by_password, form_to, forms, is_page, say, send
+from tokens.protocol import GrantType
 from tokens.sessions import sso_session
 from tokens.sessions.client_sessions import ConsentedAccess, open_client_session
 from tokens.sessions.models import SSO_CLIENT, Session
@@ -38,7 +39,7 @@ pytestmark = [
     pytest.mark.usefixtures("signing_key", "still_clock"),
 ]
 
-ACCOUNT, LOGOUT, SIGNIN = "/oauth/account", "/oauth/logout", "/oauth/signin"
+ACCOUNT, LOGOUT, BEGIN = "/oauth/account", "/oauth/logout", "/oauth/device_authorization"
 CHOICE = {"prompt": "select_account"}
 
 
@@ -209,6 +210,35 @@ async def test_consent_is_asked_of_who_is_chosen(api: httpx.AsyncClient, client:
     assert listed(again) == [mia.email, ben.email]
     answered(await say(api, page, "allow"))
     assert (await taken()).user == mia
+
+
+async def test_a_device_waits_for_who_is_chosen(api: httpx.AsyncClient, client: OAuthClient) -> None:
+    """*Use another account* of a device's page lists them; who is chosen is asked whether the device is theirs."""
+    mia, ben = await people_in(api, client, "mia", "ben")
+    tv, secret = await sync_to_async(make_client)(name="Cinema", grants=[GrantType.DEVICE_CODE.value])
+    begun = (await api.post(BEGIN, data={"scope": "openid"}, auth=(str(tv.pk), secret))).json()
+    page = await api.post("/oauth/device", data={"user_code": begun["user_code"]})
+    assert is_page(page, 200, "Is this your device?", ben.email)
+    page = await say(api, page, "switch")
+    assert listed(page) == [ben.email, mia.email]
+    page = await send_choice(api, page, account=ids(page)[1])
+    assert is_page(page, 200, "Is this your device?", mia.email, begun["user_code"])
+    assert is_page(await say(api, page, "allow"), 200, "Your device is connected")
+    asked = {"grant_type": GrantType.DEVICE_CODE.value, "device_code": begun["device_code"]}
+    assert (await api.post("/oauth/token", data=asked, auth=(str(tv.pk), secret))).status_code == 200
+    assert (await Session.objects.aget(client_id=str(tv.pk))).user_id == mia.pk
+
+
+async def test_another_client_than_was_chosen_for(api: httpx.AsyncClient, client: OAuthClient) -> None:
+    """A client that was disabled after its page was shown gets no answer, and nobody becomes the current one."""
+    _mia, _ben = await people_in(api, client, "mia", "ben")
+    page = await authorize(api, client, **CHOICE)
+    await OAuthClient.objects.filter(pk=client.pk).aupdate(disabled_at=clock.now())
+    await sync_to_async(client.refresh_from_db)()
+    await sync_to_async(client.save)()
+    cookie = api.cookies["sso"]
+    assert is_page(await send_choice(api, page, account=ids(page)[1]), 400, "not known here")
+    assert api.cookies["sso"] == cookie
 
 
 async def test_who_is_back_stays_in_their_session(api: httpx.AsyncClient, client: OAuthClient) -> None:
