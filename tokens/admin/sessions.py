@@ -24,6 +24,7 @@ from ironauth.infrastructure.admin.read_only import moment
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.user_agents import short_name
 from tokens.admin.read_only import ReadOnly, note
+from tokens.sessions import queries as session_queries
 from tokens.sessions import units as sessions
 from tokens.sessions.models import Session, SessionQuerySet
 
@@ -71,7 +72,7 @@ class _Named(ChangeList):
 
 def _name_applications(found: Iterable[Any]) -> None:
     """Give each session the name of its application, for ``application``. 1 query, or none."""
-    names = sessions.applications_of(found)
+    names = session_queries.applications_of(found)
     for session in found:
         session.application_name = names.get(session.client_id, OPENED_HERE)
 

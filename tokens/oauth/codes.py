@@ -32,7 +32,7 @@ from tokens.protocol import scope_set, scope_text
 from tokens.sessions import units as sessions
 from tokens.sessions.client_sessions import ConsentedAccess, open_client_session
 from tokens.sessions.models import Session
-from tokens.sessions.units import OpenedSession
+from tokens.sessions.queries import OpenedSession
 
 LIFE_S: Final = 60  # seconds; OAuth 2.0 says at most ten minutes, security-bar 39 a minute
 CODE_BYTES: Final = 32  # 256 random bits

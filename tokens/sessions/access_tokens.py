@@ -15,8 +15,7 @@ from tokens.principal import Principal
 from tokens.protocol import Scope, scope_set
 from tokens.sessions import authentication
 from tokens.sessions.outputs import TokenPair
-from tokens.sessions.queries import LiveSession
-from tokens.sessions.units import OpenedSession
+from tokens.sessions.queries import LiveSession, OpenedSession
 
 JTI_BYTES: Final = 16  # 128 random bits: no two tokens share one
 _TELL_ROLES: Final = frozenset({Scope.ACCOUNT.value, Scope.ROLES.value})

@@ -32,7 +32,7 @@ from tokens.errors import ActingSession, DelegatedToken, InsufficientScope, Inva
 from tokens.keys.models import kid_tag
 from tokens.keys.store import key_store
 from tokens.principal import Principal
-from tokens.sessions import units as sessions
+from tokens.sessions import queries as session_queries
 from tokens.sessions.acting import units as acting
 from tokens.sessions.models import FIRST_PARTY_CLIENT, FIRST_PARTY_SCOPE, sid_tag
 from tokens.sessions.queries import LiveSession
@@ -271,7 +271,9 @@ async def _confirmed(verified: VerifiedToken, digest: bytes) -> Loaded[Principal
     if claims.sid is None:
         raise InvalidToken("session")
     user_id = await _user_of(claims)
-    live = await database().read(sessions.live_account, session_id=claims.sid, user_id=user_id, epoch=claims.epoch)
+    live = await database().read(
+        session_queries.live_account, session_id=claims.sid, user_id=user_id, epoch=claims.epoch
+    )
     if live is None:
         raise InvalidToken("session")
     return _loaded(claims, verified.kid, live, digest)

@@ -19,8 +19,7 @@ from tokens.clients.registry import Client
 from tokens.protocol import GrantType, Scope, scope_set
 from tokens.sessions import units as sessions
 from tokens.sessions.models import Session
-from tokens.sessions.queries import NewSession
-from tokens.sessions.units import OpenedSession
+from tokens.sessions.queries import NewSession, OpenedSession
 
 
 class ConsentedAccess(NamedTuple):

@@ -1,5 +1,7 @@
-"""What the hot paths ask of a session's row: each one statement, compiled once."""
+"""What is asked of sessions and their rows; of the hot paths each is one statement, compiled once."""
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 from uuid import UUID
@@ -8,10 +10,19 @@ import msgspec
 from django.db import models
 from django.db.models import F
 
+from accounts.users.models import User
 from accounts.users.outputs import ACCOUNT_COLUMNS, Account, account_of
+from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.ids import new_id
 from ironauth.infrastructure.db.compiled import CompiledInsert, CompiledSelect, CompiledUpdate, Param, given_row
-from tokens.sessions.models import Session, new_secret
+from tokens.clients.models import OAuthClient
+from tokens.sessions.models import FIRST_PARTY_CLIENT, SSO_CLIENT, Session, new_secret
+from tokens.sessions.outputs import SessionOut, session_out
+
+#: Sessions in one list. A script that never signs out has more, and can end them all at once.
+MOST_LISTED: Final = 1_000
+#: What an SSO session is called, in which people use this server's own pages and are signed in to applications.
+SINGLE_SIGN_ON: Final = "Single sign-on"
 
 
 class StoredSession(NamedTuple):
@@ -40,6 +51,29 @@ class StoredSession(NamedTuple):
     def is_over(self, now: datetime) -> bool:
         """Return whether the session was revoked or has expired at ``now``; says nothing about its user."""
         return self.revoked_at is not None or now >= self.idle_expires_at
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedSession:
+    """All a token pair is made from. ``expires_at``: when the session ends unless it is refreshed.
+
+    ``parent_id``: the SSO session it began in, if any. ``stored``: for an SSO session, the row as it will be read.
+    ``others``: what the browser's second cookie says of the other SSO sessions it keeps.
+    ``actor_id``: the member of staff who opened it to act as the person, None as a rule.
+    """
+
+    session_id: UUID
+    account: Account
+    client_id: str
+    scope: str
+    refresh_token: str
+    expires_at: datetime
+    authenticated_at: datetime
+    amr: str
+    parent_id: UUID | None = None
+    stored: StoredSession | None = None
+    others: tuple[str, ...] = ()
+    actor_id: UUID | None = None
 
 
 class NewSession(msgspec.Struct, kw_only=True):
@@ -243,3 +277,64 @@ def end_own(session_id: UUID, *, user_id: UUID, epoch: int, now: datetime) -> bo
     """
     reason = Session.RevokeReason.ENDED_BY_USER.value
     return _END_OWN.run(id=session_id, user_id=user_id, epoch=epoch, reason=reason, now=now) > 0
+
+
+def live_account(*, session_id: UUID, user_id: UUID, epoch: int) -> LiveSession | None:
+    """Return the account behind a token, and what its session says, while that lives, None otherwise. 1 query.
+
+    None too for a session in which a member of staff acts as the person: ``acting`` judges those.
+
+    Args:
+        session_id: The ``sid`` of a token.
+        user_id: The person of the token.
+        epoch: The epoch of the token.
+    """
+    live = find_live(session_id=session_id, user_id=user_id, epoch=epoch, now=clock.now())
+    if live is None or not live.account.user.is_active or live.account.session_epoch != epoch:
+        return None
+    return live if live.actor_id is None else None
+
+
+def live_sessions(*, user_id: UUID) -> list[Session]:
+    """Return the user's live sessions, the ``MOST_LISTED`` most recently used first. 1 query."""
+    live = Session.objects.filter(user_id=user_id).live(clock.now()).order_by("-last_used_at", "-id")
+    return list(live.defer("secret")[:MOST_LISTED])
+
+
+def of_user(*, user_id: UUID, current_id: UUID) -> list[SessionOut]:
+    """Return the user's live sessions, the most recently used first. 1 query, 2 when some are of OAuth clients.
+
+    1 more when staff are signed in as the person.
+
+    Args:
+        user_id: The user.
+        current_id: The session of the one who asks.
+    """
+    found = live_sessions(user_id=user_id)
+    names, actors = applications_of(found), _actors_of(found)
+    return [
+        session_out(
+            one,
+            current_id=current_id,
+            application=names.get(one.client_id),
+            actor=actors.get(one.actor_id) if one.actor_id else None,
+        )
+        for one in found
+    ]
+
+
+def _actors_of(found: Iterable[Session]) -> dict[UUID, str]:
+    """Return what the staff who opened these sessions are called: their names, or ids. 1 query, or none."""
+    ids = {session.actor_id for session in found if session.actor_id is not None}
+    named = dict(User.objects.filter(pk__in=ids).values_list("pk", "name")) if ids else {}
+    return {one: named.get(one) or str(one) for one in ids}
+
+
+def applications_of(found: Iterable[Session]) -> dict[str, str]:
+    """Return what the applications of these sessions are called, by ``client_id``; those opened here have none.
+
+    1 query, or none where no session is of an OAuth client. A client that was deleted goes by its id.
+    """
+    of_clients = {session.client_id for session in found} - {FIRST_PARTY_CLIENT, SSO_CLIENT}
+    stored = OAuthClient.objects.filter(pk__in=of_clients).values_list("pk", "name") if of_clients else ()
+    return {**{one: one for one in of_clients}, **{str(pk): name for pk, name in stored}, SSO_CLIENT: SINGLE_SIGN_ON}

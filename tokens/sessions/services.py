@@ -13,6 +13,7 @@ from ironauth.infrastructure.telemetry.logs import get_logger
 from tokens.errors import InvalidRefreshToken
 from tokens.keys.store import key_store
 from tokens.principal import Principal
+from tokens.sessions import queries as session_queries
 from tokens.sessions import refresh_token
 from tokens.sessions import units as sessions
 from tokens.sessions.access_tokens import token_pair
@@ -149,7 +150,7 @@ async def sign_out_everywhere(*, principal: Principal) -> None:
 
 async def list_sessions(*, principal: Principal) -> list[SessionOut]:
     """Return the caller's live sessions, the most recently used first."""
-    return await database().read(sessions.of_user, user_id=principal.id, current_id=principal.session_id)
+    return await database().read(session_queries.of_user, user_id=principal.id, current_id=principal.session_id)
 
 
 async def end_other_sessions(*, principal: Principal) -> None:

@@ -21,9 +21,8 @@ from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.http import cookies
 from ironauth.infrastructure.http.client_context import ClientContext
 from tokens.sessions import sso_session
-from tokens.sessions.queries import StoredSession
+from tokens.sessions.queries import OpenedSession, StoredSession
 from tokens.sessions.sso_session import MOST_IN_BROWSER, SEPARATOR, SsoCookie
-from tokens.sessions.units import OpenedSession
 
 MOST_OTHERS: Final = MOST_IN_BROWSER - 1
 

@@ -36,8 +36,7 @@ from ironauth.infrastructure.telemetry.logs import get_logger
 from tokens.sessions import queries as session_queries
 from tokens.sessions import units as sessions
 from tokens.sessions.models import SSO_CLIENT, Session
-from tokens.sessions.queries import LAST_USE_STEP, NewSession, StoredSession
-from tokens.sessions.units import OpenedSession
+from tokens.sessions.queries import LAST_USE_STEP, NewSession, OpenedSession, StoredSession
 
 _PURPOSE: Final = register_purpose("ironauth sign-on")
 ID_BYTES: Final = 16

@@ -7,7 +7,6 @@ requests open at the same moment may exceed the limit by a few; the next one end
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 from uuid import UUID
@@ -18,7 +17,6 @@ from django.db.models import Count
 
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event
-from accounts.users.models import User
 from accounts.users.outputs import Account
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.errors import NotAuthenticated
@@ -28,14 +26,9 @@ from ironauth.infrastructure.http.client_context import ClientContext
 from tokens.clients.models import OAuthClient
 from tokens.sessions import queries as session_queries
 from tokens.sessions import refresh_token, sso_logout
-from tokens.sessions.models import BY_PASSWORD, FIRST_PARTY_CLIENT, FIRST_PARTY_SCOPE, SSO_CLIENT, Session
-from tokens.sessions.outputs import SessionOut, session_out
-from tokens.sessions.queries import LiveSession, NewSession, StoredSession
+from tokens.sessions.models import BY_PASSWORD, FIRST_PARTY_CLIENT, FIRST_PARTY_SCOPE, Session
+from tokens.sessions.queries import NewSession, OpenedSession, StoredSession
 
-#: Sessions in one list. A script that never signs out has more, and can end them all at once.
-MOST_LISTED: Final = 1_000
-#: What an SSO session is called, in which people use this server's own pages and are signed in to applications.
-SINGLE_SIGN_ON: Final = "Single sign-on"
 #: Stored with each of them in the trail.
 TOO_MANY_DETAILS: Final = {"reason": Session.RevokeReason.TOO_MANY.value}
 #: Sessions that end for a new one, at most. More are due after the limit was lowered; then each sign-in ends so many.
@@ -69,29 +62,6 @@ _ALL: Final = CompiledSelect(
         .values_list(*_Held._fields)
     )
 )
-
-
-@dataclass(frozen=True, slots=True)
-class OpenedSession:
-    """All a token pair is made from. ``expires_at``: when the session ends unless it is refreshed.
-
-    ``parent_id``: the SSO session it began in, if any. ``stored``: for an SSO session, the row as it will be read.
-    ``others``: what the browser's second cookie says of the other SSO sessions it keeps.
-    ``actor_id``: the member of staff who opened it to act as the person, None as a rule.
-    """
-
-    session_id: UUID
-    account: Account
-    client_id: str
-    scope: str
-    refresh_token: str
-    expires_at: datetime
-    authenticated_at: datetime
-    amr: str
-    parent_id: UUID | None = None
-    stored: StoredSession | None = None
-    others: tuple[str, ...] = ()
-    actor_id: UUID | None = None
 
 
 def store_first_party(
@@ -188,22 +158,6 @@ def idle_end(now: datetime, absolute: datetime, idle_s: int | None = None) -> da
     return min(now + timedelta(seconds=settings.IRONAUTH_SESSION_IDLE_S if idle_s is None else idle_s), absolute)
 
 
-def live_account(*, session_id: UUID, user_id: UUID, epoch: int) -> LiveSession | None:
-    """Return the account behind a token, and what its session says, while that lives, None otherwise. 1 query.
-
-    None too for a session in which a member of staff acts as the person: ``acting`` judges those.
-
-    Args:
-        session_id: The ``sid`` of a token.
-        user_id: The person of the token.
-        epoch: The epoch of the token.
-    """
-    live = session_queries.find_live(session_id=session_id, user_id=user_id, epoch=epoch, now=clock.now())
-    if live is None or not live.account.user.is_active or live.account.session_epoch != epoch:
-        return None
-    return live if live.actor_id is None else None
-
-
 def sign_out(*, session_id: UUID, user_id: UUID, actor_id: UUID | None = None) -> None:
     """Revoke a session that its user, or the holder of its refresh token, needs no more. 4 queries, 1 when it is over.
 
@@ -283,51 +237,6 @@ def end_sessions(*, session_ids: Sequence[UUID], reason: Session.RevokeReason) -
     if ended:
         sso_logout.cascade(*session_ids)
     return ended
-
-
-def live_sessions(*, user_id: UUID) -> list[Session]:
-    """Return the user's live sessions, the ``MOST_LISTED`` most recently used first. 1 query."""
-    live = Session.objects.filter(user_id=user_id).live(clock.now()).order_by("-last_used_at", "-id")
-    return list(live.defer("secret")[:MOST_LISTED])
-
-
-def of_user(*, user_id: UUID, current_id: UUID) -> list[SessionOut]:
-    """Return the user's live sessions, the most recently used first. 1 query, 2 when some are of OAuth clients.
-
-    1 more when staff are signed in as the person.
-
-    Args:
-        user_id: The user.
-        current_id: The session of the one who asks.
-    """
-    found = live_sessions(user_id=user_id)
-    names, actors = applications_of(found), _actors_of(found)
-    return [
-        session_out(
-            one,
-            current_id=current_id,
-            application=names.get(one.client_id),
-            actor=actors.get(one.actor_id) if one.actor_id else None,
-        )
-        for one in found
-    ]
-
-
-def _actors_of(found: Iterable[Session]) -> dict[UUID, str]:
-    """Return what the staff who opened these sessions are called: their names, or ids. 1 query, or none."""
-    ids = {session.actor_id for session in found if session.actor_id is not None}
-    named = dict(User.objects.filter(pk__in=ids).values_list("pk", "name")) if ids else {}
-    return {one: named.get(one) or str(one) for one in ids}
-
-
-def applications_of(found: Iterable[Session]) -> dict[str, str]:
-    """Return what the applications of these sessions are called, by ``client_id``; those opened here have none.
-
-    1 query, or none where no session is of an OAuth client. A client that was deleted goes by its id.
-    """
-    of_clients = {session.client_id for session in found} - {FIRST_PARTY_CLIENT, SSO_CLIENT}
-    stored = OAuthClient.objects.filter(pk__in=of_clients).values_list("pk", "name") if of_clients else ()
-    return {**{one: one for one in of_clients}, **{str(pk): name for pk, name in stored}, SSO_CLIENT: SINGLE_SIGN_ON}
 
 
 def make_room(account: Account, *, keep: UUID | None = None) -> None:

@@ -36,7 +36,7 @@ from tokens.sessions import units as sessions
 from tokens.sessions.access_tokens import token_pair
 from tokens.sessions.models import BY_EMAIL, FIRST_PARTY_CLIENT
 from tokens.sessions.outputs import TokenPair
-from tokens.sessions.units import OpenedSession
+from tokens.sessions.queries import OpenedSession
 from tokens.sign_in import mfa_token, units
 from tokens.sign_in.proofs import ByEmailCode, ByPassword, SignInProof
 

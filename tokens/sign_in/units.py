@@ -25,8 +25,8 @@ from tokens.sessions import known_devices, sso_browser, sso_session
 from tokens.sessions import queries as session_queries
 from tokens.sessions import units as sessions
 from tokens.sessions.models import BY_PASSWORD, sid_tag
+from tokens.sessions.queries import OpenedSession
 from tokens.sessions.sso_session import SsoCookie
-from tokens.sessions.units import OpenedSession
 from tokens.sign_in import mfa_token
 from tokens.sign_in.mfa_token import MfaTicket
 from tokens.sign_in.proofs import SignInProof

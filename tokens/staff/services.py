@@ -11,7 +11,7 @@ from ironauth.infrastructure.core.errors import NotFound
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.telemetry.logs import get_logger
 from tokens.principal import Principal
-from tokens.sessions import units as sessions
+from tokens.sessions import queries as session_queries
 from tokens.sessions.outputs import SessionOut
 
 log = get_logger()
@@ -49,7 +49,7 @@ async def end_sessions(*, caller: Principal, user_id: UUID) -> None:
 
 def _list(*, caller: Principal, user_id: UUID) -> list[SessionOut]:
     """Unit of work: 1 query, 2 where some are of OAuth clients, or to tell an unknown user from one without any."""
-    found = sessions.of_user(user_id=user_id, current_id=caller.session_id)
+    found = session_queries.of_user(user_id=user_id, current_id=caller.session_id)
     if not found and not User.objects.filter(pk=user_id).exists():
         raise NotFound("There is no such user.")
     return found

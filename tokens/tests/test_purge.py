@@ -24,7 +24,7 @@ from tokens.keys.units import create_first_keys, rotate
 from tokens.purge import Purged, purge_expired
 from tokens.sessions import units as sessions
 from tokens.sessions.models import Session
-from tokens.sessions.units import OpenedSession
+from tokens.sessions.queries import OpenedSession
 
 pytestmark = [pytest.mark.django_db, pytest.mark.storage, pytest.mark.usefixtures("still_clock")]
 

@@ -11,6 +11,7 @@ from accounts.users import rules as user_rules
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.errors import NotAuthenticated
 from ironauth.infrastructure.db import single_use
+from tokens.sessions import queries as session_queries
 from tokens.sessions import units as sessions
 from tokens.sessions.models import Session
 from tokens.upstream.id_token import SignedOut
@@ -65,7 +66,7 @@ def connect(*, provider_id: UUID, begun: Begun, person: UpstreamPerson) -> None:
     session_id = UUID(session)
     assert user_id is not None
     user_rules.locked(user_id)  # first: the end of all sessions writes this row
-    if sessions.live_account(session_id=session_id, user_id=user_id, epoch=int(epoch)) is None:
+    if session_queries.live_account(session_id=session_id, user_id=user_id, epoch=int(epoch)) is None:
         raise NotAuthenticated
     slug = federation.connect(user_id=user_id, provider_id=provider_id, person=person)
     if slug is not None:

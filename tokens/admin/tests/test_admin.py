@@ -34,7 +34,7 @@ from tokens.oauth.tests.material import make_client
 from tokens.sessions import refresh_token
 from tokens.sessions import units as sessions
 from tokens.sessions.models import Session, sid_tag
-from tokens.sessions.units import OpenedSession
+from tokens.sessions.queries import OpenedSession
 
 pytestmark = pytest.mark.django_db
 

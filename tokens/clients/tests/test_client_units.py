@@ -20,6 +20,7 @@ from tokens.keys.store import key_store
 from tokens.oauth.codes import PresentedCode, Redemption, redeem
 from tokens.oauth.tests.flow import VERIFIER, approve
 from tokens.oauth.tests.material import REDIRECT_URI, make_client
+from tokens.sessions import queries as session_queries
 from tokens.sessions import units as sessions
 from tokens.sessions.access_tokens import token_pair
 from tokens.sessions.models import Session
@@ -47,7 +48,7 @@ def test_how_far_a_client_is_trusted_is_recorded_with_its_value(db: None) -> Non
 async def access_token(client: OAuthClient, account: Account) -> dict[str, str]:
     """Return a request header with a token that the client got for this person's account."""
 
-    def opened() -> sessions.OpenedSession:
+    def opened() -> session_queries.OpenedSession:
         opened_session = sessions.store_first_party(account=account, context=ClientContext(), scope="account")
         Session.objects.filter(pk=opened_session.session_id).update(client_id=str(client.pk))
         return dataclasses.replace(opened_session, client_id=str(client.pk))

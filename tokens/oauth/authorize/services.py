@@ -20,9 +20,8 @@ from tokens.oauth.codes import AuthorizationCodeData
 from tokens.oauth.consent import units as consents
 from tokens.protocol import scope_set
 from tokens.sessions import sso_session
-from tokens.sessions.queries import StoredSession
+from tokens.sessions.queries import OpenedSession, StoredSession
 from tokens.sessions.sso_session import SsoCookie
-from tokens.sessions.units import OpenedSession
 from tokens.sign_in.proofs import SignInProof
 from tokens.sign_in.services import recorded_refusals
 from tokens.sign_in.units import SingleSignOn, open_session

@@ -24,8 +24,8 @@ from tokens.oauth.models import DeviceGrant
 from tokens.protocol import scope_set, scope_text
 from tokens.sessions import sso_session
 from tokens.sessions.client_sessions import ConsentedAccess, open_client_session
+from tokens.sessions.queries import OpenedSession
 from tokens.sessions.sso_session import SsoCookie
-from tokens.sessions.units import OpenedSession
 
 LIFE_S: Final = 600  # seconds: time to find a telephone and sign in on it
 INTERVAL_S: Final = 5  # seconds between two questions of a device: RFC 8628 §3.2

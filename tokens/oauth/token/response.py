@@ -17,7 +17,7 @@ from tokens.oauth import id_tokens
 from tokens.protocol import GrantType, Scope, scope_set
 from tokens.sessions import access_tokens
 from tokens.sessions.client_sessions import access_token_s
-from tokens.sessions.units import OpenedSession
+from tokens.sessions.queries import OpenedSession
 
 
 class TokenRequest(NamedTuple):

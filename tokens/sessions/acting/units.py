@@ -24,8 +24,7 @@ from tokens.sessions import queries as session_queries
 from tokens.sessions import units as sessions
 from tokens.sessions.acting import rules
 from tokens.sessions.models import FIRST_PARTY_CLIENT, FIRST_PARTY_SCOPE, LONG_AGO, Session
-from tokens.sessions.queries import LiveSession, NewSession
-from tokens.sessions.units import OpenedSession
+from tokens.sessions.queries import LiveSession, NewSession, OpenedSession
 
 #: How such a session was authenticated (RFC 8176): by another person's word.
 BY_STAFF: Final = "staff"

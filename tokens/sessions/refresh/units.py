@@ -24,9 +24,8 @@ from tokens.sessions import units as sessions
 from tokens.sessions.acting import rules
 from tokens.sessions.acting import units as acting
 from tokens.sessions.models import FIRST_PARTY_CLIENT, Session
-from tokens.sessions.queries import StoredSession
+from tokens.sessions.queries import OpenedSession, StoredSession
 from tokens.sessions.refresh_token import ParsedRefreshToken
-from tokens.sessions.units import OpenedSession
 
 log = get_logger()
 

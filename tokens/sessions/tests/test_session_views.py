@@ -8,7 +8,7 @@ import pytest
 
 from conftest import PASSWORD, bearer
 from ironauth.infrastructure.core import clock
-from tokens.sessions import units as sessions
+from tokens.sessions import queries as session_queries
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
 
@@ -56,7 +56,7 @@ async def test_a_list_has_an_end(
     with clock.shifted(60):
         other = await sign_in(api, member)
     for most, expected in ((2, [other["session_id"], pair["session_id"]]), (1, [other["session_id"]])):
-        monkeypatch.setattr(sessions, "MOST_LISTED", most)
+        monkeypatch.setattr(session_queries, "MOST_LISTED", most)
         answer = await api.get(SESSIONS, headers=bearer(pair))
         assert [entry["id"] for entry in answer.json()] == expected
 

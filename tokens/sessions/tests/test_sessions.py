@@ -21,10 +21,9 @@ from tokens.sessions import queries as session_queries
 from tokens.sessions import refresh_token
 from tokens.sessions import units as sessions
 from tokens.sessions.models import Session, sid_tag
-from tokens.sessions.queries import NewSession, StoredSession
+from tokens.sessions.queries import NewSession, OpenedSession, StoredSession
 from tokens.sessions.refresh import units as session_rotation
 from tokens.sessions.refresh.units import Outcome, Rotation
-from tokens.sessions.units import OpenedSession
 from tokens.sign_in import units as sign_in_units
 from tokens.sign_in.proofs import ByPassword
 
@@ -287,16 +286,16 @@ def test_revoked_between_read_and_write(opened_session: OpenedSession) -> None:
 def test_live_account(account: Account, opened_session: OpenedSession) -> None:
     """A token's session is confirmed only for its own user and epoch, while it lives."""
     good = {"session_id": opened_session.session_id, "user_id": account.id, "epoch": account.session_epoch}
-    found = sessions.live_account(**good)  # type: ignore[arg-type] # a test's own mixture
+    found = session_queries.live_account(**good)  # type: ignore[arg-type] # a test's own mixture
     assert found is not None
     assert found.account == account
     assert (found.authenticated_at, found.amr) == (opened_session.authenticated_at, "pwd")
     for wrong in ({"user_id": opened_session.session_id}, {"session_id": account.id}, {"epoch": 5}):
-        assert sessions.live_account(**{**good, **wrong}) is None  # type: ignore[arg-type] # as above
+        assert session_queries.live_account(**{**good, **wrong}) is None  # type: ignore[arg-type] # as above
     with clock.shifted(14 * DAY + 1):
-        assert sessions.live_account(**good) is None  # type: ignore[arg-type] # as above
+        assert session_queries.live_account(**good) is None  # type: ignore[arg-type] # as above
     assert sessions.end_session(session_id=opened_session.session_id, reason=Session.RevokeReason.SIGNED_OUT)
-    assert sessions.live_account(**good) is None  # type: ignore[arg-type] # as above
+    assert session_queries.live_account(**good) is None  # type: ignore[arg-type] # as above
 
 
 @pytest.mark.parametrize("wrong", ["user", "epoch", "idle"])
@@ -320,20 +319,20 @@ def test_live_sessions(account: Account, opened_session: OpenedSession) -> None:
         newer = sessions.store_first_party(account=account, context=ClientContext())
         ended = sessions.store_first_party(account=account, context=ClientContext())
         sessions.end_session(session_id=ended.session_id, reason=Session.RevokeReason.SIGNED_OUT)
-        assert [s.pk for s in sessions.live_sessions(user_id=account.id)] == [
+        assert [s.pk for s in session_queries.live_sessions(user_id=account.id)] == [
             newer.session_id,
             opened_session.session_id,
         ]
     with clock.shifted(120):
         successor(opened_session.refresh_token)
-        assert [s.pk for s in sessions.live_sessions(user_id=account.id)] == [
+        assert [s.pk for s in session_queries.live_sessions(user_id=account.id)] == [
             opened_session.session_id,
             newer.session_id,
         ]
     user = User.objects.get(pk=account.id)
     user.session_epoch += 1
     user.save()
-    assert sessions.live_sessions(user_id=account.id) == []
+    assert session_queries.live_sessions(user_id=account.id) == []
 
 
 def test_session_of(opened_session: OpenedSession) -> None:
@@ -359,7 +358,7 @@ def test_query_counts(account: Account) -> None:
     with queries() as graced:
         use(opened_session.refresh_token)
     with queries() as confirmed:
-        sessions.live_account(session_id=opened_session.session_id, user_id=account.id, epoch=0)
+        session_queries.live_account(session_id=opened_session.session_id, user_id=account.id, epoch=0)
     with queries() as ended:
         sessions.end_session(session_id=opened_session.session_id, reason=Session.RevokeReason.SIGNED_OUT)
     counts = [len(statements(captured)) for captured in (opened, rotated, graced, confirmed, ended)]

@@ -29,7 +29,7 @@ from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.models import UsedOnce
 from tokens.sessions.models import Session
-from tokens.sessions.units import OpenedSession
+from tokens.sessions.queries import OpenedSession
 from tokens.sign_in import passkey_services, services
 from tokens.sign_in.proofs import SignInProof
 from tokens.tests.browser import CROSS_SITE, SAME_ORIGIN, SIGNIN, Member, Pair, me

@@ -38,7 +38,7 @@ from tokens.sessions.acting import units as acting
 from tokens.sessions.acting.rules import ACTING_S
 from tokens.sessions.authentication import AccessTokenAuthentication
 from tokens.sessions.models import SSO_CLIENT, Session
-from tokens.sessions.units import OpenedSession
+from tokens.sessions.queries import OpenedSession
 from tokens.sign_in.tests.test_web_user import address
 from tokens.tests.browser import LOGOUT, ME, REFRESH, SAME_ORIGIN, VERIFY, Member, Pair
 
