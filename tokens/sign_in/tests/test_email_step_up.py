@@ -1,6 +1,7 @@
 """Proving again who one is by a mailed code: for people without a password, in the session that asked, once."""
 
 import asyncio
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -19,10 +20,11 @@ from accounts.users.models import User
 from conftest import bearer
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.ids import new_id
+from tokens.access.credentials import access_name
 from tokens.sessions.models import Session
 from tokens.sign_in.tests import test_email_code as by_email
 from tokens.sign_in.tests.test_step_up import age
-from tokens.tests.browser import ME, Member, Pair
+from tokens.tests.browser import ME, SAME_ORIGIN, Member, Pair
 from tokens.tests.second_factor import enrol, said
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
@@ -30,6 +32,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
 STEP_UP, ASK = "/api/v1/access/step-up", "/api/v1/access/step-up/email"
 EMAIL, PASSKEYS = "/api/v1/access/email", "/api/v1/access/mfa/passkeys/options"
 WRONG = (401, "invalid_email_code")
+ROW = "/account/security/email"
 LATER_S = 601  # seconds: a proof is recent for 600
 
 
@@ -179,3 +182,60 @@ async def test_messages_are_bounded(api: httpx.AsyncClient, person: Pair, thrott
 async def test_nobody_asks_without_a_session(api: httpx.AsyncClient, signing_key: str) -> None:
     """It is for people who are signed in."""
     assert (await api.post(ASK)).status_code == 401
+
+
+# ---------------------------------------------------------------- on the account's pages
+async def press(api: httpx.AsyncClient, path: str, act: str, **typed: str) -> httpx.Response:
+    """Fill in the form of an act on a row's page, and press its button, or another one that ``typed`` has."""
+    page = await api.get(path)
+    assert page.status_code == 200, page.text
+    form = re.findall(r'name="form" value="([^"]+)"', page.text)[0]
+    return await api.post(path, data={"form": form, "act": act, **typed}, headers=SAME_ORIGIN)
+
+
+@pytest.fixture
+async def browser(api: httpx.AsyncClient, person: Pair) -> Pair:
+    """The same person in a browser, which has the cookies of the session."""
+    api.cookies.set(access_name(), person["access_token"])
+    return person
+
+
+async def test_the_page_sends_a_code_and_takes_it(api: httpx.AsyncClient, browser: Pair) -> None:
+    """Nothing typed is lost while the code is on its way, and a wrong one is marked at its field."""
+    asked = await press(api, ROW, "change", new_email="other@example.com", mail_code="1")
+    assert asked.status_code == 200
+    assert "on its way to your e-mail address" in asked.text
+    assert 'value="other@example.com"' in asked.text
+    code = email_tokens.code(await EmailToken.objects.aget(purpose="reauthenticate"))
+    wrong = await press(api, ROW, "change", new_email="other@example.com", email_code=other(code))
+    assert wrong.status_code == 401
+    assert 'id="email_code-problem"' in wrong.text
+    missing = await press(api, ROW, "change", new_email="other@example.com", email_code="")
+    assert missing.status_code == 400
+    done = await press(api, ROW, "change", new_email="other@example.com", email_code=code)
+    assert (done.status_code, done.headers["location"]) == (303, f"{ROW}?done=change")
+    assert await OutgoingMail.objects.filter(recipient="other@example.com", kind="change_email").aexists()
+
+
+async def test_a_row_that_wants_a_recent_proof_takes_a_code(api: httpx.AsyncClient, browser: Pair) -> None:
+    """In place of signing in again, which is still offered; a wrong one is marked at its field."""
+    await age(browser, LATER_S)
+    page = await api.get("/account/security/codes")
+    assert 'name="proof_email_code"' in page.text
+    await press(api, "/account/security/codes", "start", mail_code="1")
+    code = email_tokens.code(await EmailToken.objects.aget(purpose="reauthenticate"))
+    wrong = await press(api, "/account/security/codes", "start", proof_email_code=other(code))
+    assert wrong.status_code == 401
+    assert 'id="proof_email_code-problem"' in wrong.text
+    started = await press(api, "/account/security/codes", "start", proof_email_code=code)
+    assert started.status_code == 200
+    assert "Scan this with your app" in started.text
+
+
+async def test_the_page_offers_it_to_nobody_else(api: httpx.AsyncClient, member: Member, pair: Pair) -> None:
+    """Who has a password is asked for that, and gets no message by a forged button."""
+    api.cookies.set(access_name(), pair["access_token"])
+    assert "mail_code" not in (await api.get(ROW)).text
+    refused = await press(api, ROW, "change", new_email="other@example.com", mail_code="1")
+    assert refused.status_code == 409
+    assert not await OutgoingMail.objects.filter(kind="confirmation_code").aexists()
