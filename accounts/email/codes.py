@@ -1,7 +1,7 @@
 """Codes of six digits that a message brings to a page: to prove an address after a sign-up, or to sign in.
 
-A page keeps the id of the token, in a value made for one browser. A code is good for that id alone, once, and for a
-few tries (``accounts.outbox.tokens``).
+A page keeps the id of the token, in a value made for one browser. A code is good for that id alone, once, and for a few
+tries (``accounts.outbox.tokens``).
 """
 
 import time

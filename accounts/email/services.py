@@ -1,8 +1,10 @@
 """What people do by e-mail: a forgotten password, a verified address, another address; async, keyword-only.
 
-None of it tells whether an address has an account: not by the answer, and not by the time it takes, because messages
-are queued here and sent elsewhere, and answers are given at even times. Messages are counted before it is known whether
-anybody gets them. ``address``: the client's, "" when unknown, which is not counted.
+Nothing here tells whether an address has an account. The answer does not, and neither does its time: messages are
+queued here and sent elsewhere, and answers are given at even times. Messages are counted before it is known whether
+anybody gets them.
+
+``address`` is the client's IP address, "" when unknown, which is not counted.
 """
 
 import uuid
@@ -74,7 +76,12 @@ async def reset_by(*, token: str, address: str = "") -> FoundToken:
 async def reset_password(*, token: str, new_password: str, address: str = "") -> None:
     """Set the password that a message's token allows to set; every session has ended when this returns.
 
-    Who has no token is told nothing else: whether a password is good depends on whose it is to be.
+    Without a token nothing else is told: whether a password is good depends on whose it is to be.
+
+    Args:
+        token: What the message brought, not yet judged.
+        new_password: What was chosen, not yet judged by the policy.
+        address: The client's IP address.
 
     Raises:
         InvalidEmailToken: Before any hash is paid for.
@@ -91,6 +98,10 @@ async def reset_password(*, token: str, new_password: str, address: str = "") ->
 
 async def resend_verification(*, email: str, address: str = "") -> None:
     """Have a message sent to the active person who has this address and has not verified it, if there is one.
+
+    Args:
+        email: The address that was typed.
+        address: The client's IP address.
 
     Raises:
         Throttled: Too many messages were asked for.
@@ -157,6 +168,10 @@ async def asked_by(*, token: str) -> email_units.Asked | None:
 async def disown_address(*, token: str, address: str = "") -> None:
     """End the account that somebody else made under the address a message was sent to, while nobody has proved that.
 
+    Args:
+        token: What the message brought, not yet judged.
+        address: The client's IP address.
+
     Raises:
         InvalidEmailToken, Throttled: As above.
     """
@@ -167,6 +182,10 @@ async def disown_address(*, token: str, address: str = "") -> None:
 
 async def restore_account(*, token: str, address: str = "") -> bool:
     """Take the deletion of an account back, within its days of grace; return whether its address was ever proved.
+
+    Args:
+        token: What the message brought, not yet judged.
+        address: The client's IP address.
 
     Raises:
         InvalidEmailToken, Throttled: As above.
@@ -192,6 +211,10 @@ async def deleted_by(*, token: str) -> Deleted | None:
 async def disown_deleted(*, token: str, address: str = "") -> None:
     """Leave an account that somebody else made under the address to its end, while nobody has proved that address.
 
+    Args:
+        token: What the message brought, not yet judged.
+        address: The client's IP address.
+
     Raises:
         InvalidEmailToken, Throttled: As above.
     """
@@ -204,6 +227,13 @@ async def request_email_change(
     *, user_id: uuid.UUID, new_email: str, shown: Shown, address: str = "", session_id: uuid.UUID | None = None
 ) -> None:
     """Have a message sent to the new address, which confirms it, and one to the present address.
+
+    Args:
+        user_id: The person who is signed in.
+        new_email: The address that they want, validated.
+        shown: What proves again that it is them.
+        address: The client's IP address.
+        session_id: The session it is done in, for the trail.
 
     Raises:
         InvalidCredentials: The password is wrong.

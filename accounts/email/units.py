@@ -1,6 +1,6 @@
-"""Units of work behind the messages' tokens: asking for one, and doing what one allows. One transaction each.
+"""Units of work behind the messages' tokens: asking for one, and doing what it allows. One transaction each.
 
-Asking runs the same statements whether the address is known or not; for nobody the rows have no user and no
+Asking runs the same statements whether the address is known or not. For an unknown address the rows have no user and no
 recipient, and delivery drops them.
 """
 
@@ -68,7 +68,12 @@ def request_reset_on(
 
 
 def request_verification(key: str, *, actor_id: uuid.UUID | None = None) -> uuid.UUID | None:
-    """The same for who has this address, is active and has not verified it yet."""
+    """The same for who has this address, is active and has not verified it yet.
+
+    Args:
+        key: The folded address.
+        actor_id: The member of staff who asks for somebody else.
+    """
     holder = user_queries.lock_holder(key)
     waits = holder is not None and holder.is_active and holder.email_verified_at is None
     user_id, _ = ask(holder if waits else None, Purpose.VERIFY_EMAIL, Kind.VERIFY_EMAIL)
@@ -77,7 +82,7 @@ def request_verification(key: str, *, actor_id: uuid.UUID | None = None) -> uuid
 
 
 def request_sign_in_code(key: str, *, page: str = "") -> uuid.UUID:
-    """Queue a message with a code for who has this folded address and is active; return the token's id.
+    """Queue a message with a code for the active person who has this folded address; return the token's id.
 
     Five queries, no matter who it is.
 
@@ -131,9 +136,14 @@ def repeat_sign_up_code(token_id: uuid.UUID) -> uuid.UUID | None:
 def reset_password(*, found: FoundToken, new: str) -> None:
     """Use the token up and store the hash ``new``. Every session ends, and the address counts as verified.
 
-    Failures are forgiven: who guessed the old password knows nothing of the new one. Where nobody had proved the
+    Failures are forgiven: guesses at the old password say nothing about the new one. Where nobody had proved the
     address before, a stranger may have made the account: the person starts clean (``first_proof``). An account whose
-    address is proved keeps its second factors (ASVS 6.4.3): who reads somebody's mail has not what they sign in with.
+    address is proved keeps its second factors (ASVS 6.4.3): reading somebody's mail does not give what they sign in
+    with.
+
+    Args:
+        found: What the token is good for.
+        new: The hash of the new password.
 
     Raises:
         InvalidEmailToken: The token was used, or its user changed, since it was found.
@@ -324,7 +334,7 @@ def confirm(*, found: FoundToken, owner: Owner | None = None, chosen: str | None
         if proved and owner is None:
             raise ValidationFailed(errors=[PASSWORD_NEEDED])
         outbox.enqueue(Kind.EMAIL_CHANGED, recipient=user.email, user_id=user.pk)
-        throttling.forget_devices(email=user.email)  # who has the address next did not sign in on them
+        throttling.forget_devices(email=user.email)  # its next owner did not sign in on them
         user.email = found.new_email
         changes, event = changes | {"email"}, Event.EMAIL_CHANGED
     if owner is not None:

@@ -10,7 +10,12 @@ PURPOSE: Final = register_purpose("ironauth upstream client secret")
 
 
 def seal_into(provider: UpstreamProvider, secret: str) -> None:
-    """Set the provider's secret; it is stored with the row."""
+    """Set the provider's secret; it is stored with the row.
+
+    Args:
+        provider: The row; it is not saved here.
+        secret: The client secret in clear.
+    """
     provider.master_key_id, provider.sealed_secret = sealing.seal(secret.encode(), PURPOSE, provider.pk.bytes)
 
 

@@ -1,7 +1,7 @@
 """Asking a provider: JSON from its addresses, within limits of time, size and network; on a small pool of its own.
 
-A provider that is slow or down keeps its own two of that pool's threads busy, and nothing else: who waits for it waits
-in its own queue.
+A provider that is slow or down keeps its own two of that pool's threads busy, and nothing else: requests to it wait in
+a queue of their own.
 """
 
 import asyncio
@@ -44,7 +44,12 @@ async def get(url: str, *, token: str = "") -> Any:
 
 
 async def post(url: str, form: Mapping[str, str], headers: Mapping[str, str]) -> Any:
-    """Return the JSON that answers a form; also of a refusal, 400 or 401, which a token endpoint says in JSON.
+    """Return the JSON that answers a form; also of a refusal, which a token endpoint sends as JSON with 400 or 401.
+
+    Args:
+        url: An endpoint that the provider's document names.
+        form: The parameters of the body.
+        headers: Further headers, such as the client's authentication.
 
     Raises:
         UpstreamUnavailable: There is no such answer in time.

@@ -1,1 +1,1 @@
-"""The kinds of providers: one module each says how it is found and how its answer is read."""
+"""The kinds of providers: one module each knows how its provider is found and how its answer is read."""

@@ -1,4 +1,4 @@
-"""Microsoft Entra ID: people are known by tenant and object id. ``email`` is what a tenant's staff typed (nOAuth)."""
+"""Microsoft Entra ID: people are known by tenant and object id. A tenant's staff can type any ``email`` (nOAuth)."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -86,6 +86,10 @@ class ProviderKind:
 def subject_of(claims: Mapping[str, Any], name: str) -> str:
     """Return the claim that says who it is.
 
+    Args:
+        claims: Of an ID token, or of the provider's API.
+        name: The claim that the kind of provider uses.
+
     Raises:
         UpstreamRefused: It is missing or has a form that nobody may have.
     """

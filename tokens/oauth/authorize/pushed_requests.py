@@ -93,7 +93,13 @@ async def push(*, client: Client, query: QueryDict, parameters: dict[str, str]) 
 
 
 def keep(*, client: Client, handle: str, parameters: dict[str, str]) -> None:
-    """Unit of work: store the parameters under the handle. 1 query."""
+    """Unit of work: store the parameters under the handle. 1 query.
+
+    Args:
+        client: The client, which has been authenticated.
+        handle: Random; its SHA-256 is stored.
+        parameters: What was pushed, checked.
+    """
     PushedRequest.objects.create(
         digest=digest_of(handle),
         client_id=client.id,
@@ -105,8 +111,12 @@ def keep(*, client: Client, handle: str, parameters: dict[str, str]) -> None:
 def take(*, client: Client, handle: str) -> dict[str, str] | None:
     """Unit of work: return the parameters the client has pushed under the handle, and use them up. 2 queries.
 
-    None for a handle of another client, which stays good there, and for one that is unknown, expired or used: of
-    several at once one gets them.
+    None for an unknown, expired or used handle; of several requests at once one gets the parameters. None also for a
+    handle of another client, which stays good there.
+
+    Args:
+        client: The client that the request names.
+        handle: The handle as it was received.
     """
     alive = PushedRequest.objects.filter(digest=digest_of(handle), client_id=client.id, expires_at__gt=clock.now())
     found: Any = alive.values_list("parameters", flat=True).first()
@@ -114,7 +124,11 @@ def take(*, client: Client, handle: str) -> dict[str, str] | None:
 
 
 async def taken(*, client: Client, request_uri: str) -> QueryDict:
-    """Return what the client has pushed, and use it up; as a query, for it is checked once more.
+    """Return what the client has pushed, and use it up; as a query, because it is checked once more.
+
+    Args:
+        client: The client that the request names.
+        request_uri: The parameter as it was received.
 
     Raises:
         Unanswerable: without the parameters nobody knows where to answer.

@@ -1,8 +1,8 @@
-"""What somebody signs in for, on its way through our pages: one value in each form, which says everything and is ours.
+"""What somebody signs in for, on its way through our pages: one value in each form, complete and signed by us.
 
-``base64url(JSON of state) . base64url(HMAC-SHA-256(server key, browser ‖ JSON))``: nothing is stored while
-somebody looks for a password, and what a page has shown is what its form does. ``browser`` is a random cookie, set with
-the first page: a value made in one browser is good in no other one (CSRF).
+``base64url(JSON of state) . base64url(HMAC-SHA-256(server key, browser ‖ JSON))``: nothing is stored while somebody
+looks for a password, and a form does what its page has shown. ``browser`` is a random cookie, set with the first page:
+a value made in one browser is good in no other one (CSRF).
 """
 
 import enum
@@ -87,7 +87,12 @@ _decoder: Final = msgspec.json.Decoder(AuthorizationState | AccountState)
 
 
 def begin(request: AuthorizationRequest, *, device: str = "") -> AuthorizationState:
-    """Return the state of a request that has just arrived, or of the code of a device that waits."""
+    """Return the state of a request that has just arrived, or of the code of a device that waits.
+
+    Args:
+        request: The request, judged.
+        device: The person's code of a waiting device, normalised; "" for none.
+    """
     return AuthorizationState(request=request, expires_at=int(clock.unix()) + LIFE_S, device=device)
 
 
@@ -107,13 +112,23 @@ def restored(text: str) -> AuthorizationState | AccountState | None:
 
 
 def sign(state: SignInState, browser: str) -> str:
-    """Return the value for a form in this browser."""
+    """Return the value for a form in this browser.
+
+    Args:
+        state: Signed, not encrypted: the person can read it.
+        browser: The value of the browser's cookie, which the signature is bound to.
+    """
     body = msgspec.json.encode(state)
     return f"{base64url.encode(body)}.{base64url.encode(mac(_PURPOSE, browser.encode() + body))}"
 
 
 def verify(value: str, browser: str) -> AuthorizationState | AccountState | None:
-    """Return the state of a value made for this browser less than half an hour ago; None for any other text."""
+    """Return the state of a value made for this browser less than half an hour ago; None for any other text.
+
+    Args:
+        value: The hidden field of a form, not yet judged.
+        browser: The value of the browser's cookie; "" without one.
+    """
     text, dot, mac_text = value.partition(".")
     if not dot or not browser or len(value) > MAX_CHARACTERS:
         return None
@@ -149,5 +164,10 @@ def new_browser() -> str:
 
 
 def remember_browser(response: HttpResponse, browser: str) -> None:
-    """Have the browser bring the value; Lax, because a second tab comes here from a client's own site."""
+    """Have the browser bring the value; Lax, because a second tab comes here from a client's own site.
+
+    Args:
+        response: The response that sets the cookie.
+        browser: Random; it ties forms to this browser.
+    """
     cookies.give(response, cookie_names.AUTHORIZE, browser, max_age_s=LIFE_S)
