@@ -27,7 +27,6 @@ class TokensConfig(AppConfig):
         from tokens import export, first_proof  # noqa: PLC0415 - as below
         from tokens.access import openapi as _openapi  # noqa: F401, PLC0415 - drf-spectacular finds its class
         from tokens.admin import devices as admin_devices  # noqa: PLC0415 - as below
-        from tokens.admin import sign_in_as as admin_sign_in_as  # noqa: PLC0415 - as below
         from tokens.clients import units as client_units  # noqa: PLC0415 - as above
         from tokens.keys import units as key_rotation  # noqa: PLC0415 - as above
         from tokens.keys.store import key_store, load_at_startup  # noqa: PLC0415 - models load before this runs
@@ -36,6 +35,7 @@ class TokensConfig(AppConfig):
         from tokens.oauth.logout import units as logout_notices  # noqa: PLC0415 - as above
         from tokens.sessions import sso_logout  # noqa: PLC0415 - as above
         from tokens.sessions import units as sessions  # noqa: PLC0415 - as above
+        from tokens.sessions.acting import admin_session  # noqa: PLC0415 - as above
         from tokens.upstream import exchange as upstream_exchange  # noqa: PLC0415 - as above
         from tokens.upstream import providers as upstream_providers  # noqa: PLC0415 - as above
 
@@ -44,7 +44,7 @@ class TokensConfig(AppConfig):
         export.register()
         first_proof.register()
         admin_devices.connect()
-        admin_sign_in_as.connect()
+        admin_session.connect()
         invariants.sessions_end.connect(sso_logout.all_end, dispatch_uid="tokens.sso_sessions_end")
         sso_logout.clients_signed_out.connect(logout_notices.queue, dispatch_uid="tokens.logout_notices")
         client_units.client_ends.connect(oauth_expiry.end_of_client, dispatch_uid="tokens.oauth_ends")

@@ -9,7 +9,6 @@ from uuid import UUID
 from asgiref.sync import async_to_sync
 from django import forms
 from django.conf import settings
-from django.contrib.auth.signals import user_logged_out
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
@@ -41,16 +40,6 @@ class ReasonForm(forms.Form):
         max_length=MAX_DETAIL,
         widget=forms.TextInput(attrs={"autofocus": True, "autocomplete": "off", "class": "vTextField"}),
     )
-
-
-def connect() -> None:
-    """Have such a session end with the one of this admin; connecting twice is harmless."""
-    user_logged_out.connect(_signed_out, dispatch_uid="tokens.sign_in_as")
-
-
-def _signed_out(user: User | None, **_: object) -> None:
-    if user is not None:
-        async_to_sync(services.stop_acting)(actor_id=user.pk)
 
 
 def _page(model_admin: UserAdmin) -> URLPattern:

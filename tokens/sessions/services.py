@@ -125,11 +125,6 @@ async def sign_in_as(
     return token_pair(opened, key)
 
 
-async def stop_acting(*, actor_id: UUID) -> None:
-    """End the sessions in which a member of staff acts as somebody."""
-    await database().write(acting.end_all_of, actor_id)
-
-
 async def sign_out_by_refresh_token(*, token: str) -> None:
     """End the session a refresh token of ours names, whatever its generation.
 
