@@ -5,8 +5,10 @@ from typing import Any, ClassVar, Never
 
 from django.db import models
 from django.db.models import Q
+from django.db.models.lookups import IsNull
 
 from accounts.audit import events as audit_events
+from accounts.audit.indexed import Detail
 from ironauth.infrastructure.db import networks  # noqa: F401 - registers the lookup of the address
 from ironauth.infrastructure.http.client_context import USER_AGENT_CHARACTERS
 
@@ -78,6 +80,19 @@ class AuditEvent(models.Model):
             # Each with the other's column: failures of an event that hardly ever fails are found in the index alone.
             models.Index(fields=["event", "id", "outcome"], name="accounts_audit_event"),
             models.Index(fields=["outcome", "id", "event"], name="accounts_audit_outcome"),
+            models.Index(
+                Detail("details", key="reason"),
+                "id",
+                name="accounts_audit_cause",
+                condition=Q(IsNull(Detail("details", key="reason"), False)),
+            ),
+            models.Index(
+                Detail("details", key="client"),
+                "id",
+                name="accounts_audit_client",
+                condition=Q(IsNull(Detail("details", key="client"), False)),
+            ),
+            models.Index(fields=["address", "id"], name="accounts_audit_address", condition=Q(address__isnull=False)),
         ]
 
     def __str__(self) -> str:

@@ -254,4 +254,4 @@ async def export_audit_events(
 
 
 def _export_batch(filters: Mapping[str, Any], after: uuid.UUID | None, until: uuid.UUID) -> Sequence[AuditEventOut]:
-    return exporting.batch(audit_queries.filtered(filters), after=after, until=until)
+    return exporting.batch(audit_queries.filtered(filters, exporting=True), after=after, until=until)

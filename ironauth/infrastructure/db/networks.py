@@ -13,7 +13,7 @@ _FUNCTION: Final = "ironauth_in_network"
 
 @GenericIPAddressField.register_lookup
 class InNetwork(Lookup):
-    """Whether an address is in a network, written like ``192.0.2.0/24``. No index serves it: each row is looked at."""
+    """Whether an address is in a network, written like ``192.0.2.0/24``. SQLite looks at each row."""
 
     lookup_name = "in_network"
     prepare_rhs = False
