@@ -9,17 +9,18 @@ from django.conf import settings
 from django.contrib.auth.hashers import make_password
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
-from django.db.models import QuerySet
 
 from accounts import email_address as emails
 from accounts import names
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event
 from accounts.errors import InvalidCredentials
+from accounts.federation import queries
 from accounts.federation.errors import IdentityTaken, LastWayIn, UpstreamRefused
 from accounts.federation.kinds.kind import UpstreamPerson
 from accounts.federation.models import SUBJECT_CHARACTERS, URI_CHARACTERS, Identity, UpstreamProvider, UpstreamSignIn
 from accounts.federation.outputs import IdentityOut, ProviderOut
+from accounts.federation.queries import Begun
 from accounts.federation.rules import Holder, Step, Told, next_step
 from accounts.invitations import queries as invitations
 from accounts.mfa.passkeys.models import Passkey
@@ -32,7 +33,6 @@ from accounts.users.models import User
 from accounts.users.queries import Credentials
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.errors import NotFound
-from ironauth.infrastructure.core.ids import new_id
 
 
 class Resolved(NamedTuple):
@@ -54,21 +54,23 @@ def resolve(*, provider_id: UUID, person: UpstreamPerson, waiting_id: UUID, keep
     Raises:
         UpstreamRefused: What the provider said cannot be an identity, or it is no longer enabled.
     """
-    provider = UpstreamProvider.objects.filter(pk=provider_id, enabled=True).first()
-    if provider is None or len(person.issuer) > URI_CHARACTERS or not 0 < len(person.subject) <= SUBJECT_CHARACTERS:
+    enabled = queries.enabled(provider_id)
+    if enabled is None or len(person.issuer) > URI_CHARACTERS or not 0 < len(person.subject) <= SUBJECT_CHARACTERS:
         raise UpstreamRefused("provider")
     if keep:
         _keep(waiting_id, person)
-    known = Identity.objects.filter(issuer=person.issuer, subject=person.subject)
-    owner_id = _use(known, person)
+    owner_id = _use(person)
     if owner_id is not None:
-        if provider.updates_name:
-            _update_name(owner_id, person, provider.slug)
+        if enabled.updates_name:
+            _update_name(owner_id, person, enabled.slug)
         return Resolved(user_queries.credentials_of_id(owner_id))
+    provider = UpstreamProvider.objects.filter(pk=provider_id, enabled=True).first()
+    if provider is None:  # since a moment
+        raise UpstreamRefused("provider")
     told, key = _told(provider, person)
     holder = User.objects.filter(email_key=key).first() if key else None
     # PostgreSQL shows what another first sign-in of this identity has committed since: the account, with the identity.
-    owner_id = _use(known, person) if holder is not None else None
+    owner_id = _use(person) if holder is not None else None
     if owner_id is not None:
         return Resolved(user_queries.credentials_of_id(owner_id))
     held = Holder(holder.pk, holder.email_verified_at is not None and holder.is_active) if holder else None
@@ -105,12 +107,12 @@ def _update_name(user_id: UUID, person: UpstreamPerson, slug: str) -> None:
         audit.record(Event.PROFILE_CHANGED, user_id=user_id, details={"fields": ["name"], "provider": slug})
 
 
-def _use(known: QuerySet[Identity], person: UpstreamPerson) -> UUID | None:
+def _use(person: UpstreamPerson) -> UUID | None:
     """Note that an identity signs in; return whose it is, None where there is none. Two queries, or one for none."""
-    found = known.first()
+    found = queries.known(person.issuer, person.subject)
     if found is None:
         return None
-    Identity.objects.filter(pk=found.pk).update(last_used_at=clock.now(), email=shown(person.email))
+    queries.used(found.id, shown(person.email))
     return found.user_id
 
 
@@ -307,24 +309,14 @@ def has_other_way_in(user: User, identity_id: UUID) -> bool:
 
 def begin(*, provider_id: UUID, digest: str, browser: str, page: str, life_s: int, user_id: UUID | None = None) -> None:
     """Store a sign-in on its way to a provider. One query."""
-    UpstreamSignIn.objects.create(
-        id=new_id(),
+    queries.begin(
         digest=digest,
         browser=digest_of(browser),
         provider_id=provider_id,
-        page=page,
         user_id=user_id,
+        page=page,
         expires_at=clock.now() + timedelta(seconds=life_s),
     )
-
-
-class Begun(NamedTuple):
-    """A sign-in that has come back from its provider; it is used up."""
-
-    id: UUID
-    provider_id: UUID
-    page: str
-    user_id: UUID | None
 
 
 def take(*, slug: str, digest: str, browser: str, spent: str) -> Begun | None:
@@ -336,16 +328,7 @@ def take(*, slug: str, digest: str, browser: str, spent: str) -> Begun | None:
         browser: What the browser's cookie says.
         spent: The digest of something random, in place of the one that is used up.
     """
-    begun = UpstreamSignIn.objects.filter(
-        digest=digest,
-        browser=digest_of(browser),
-        provider__slug=slug,
-        provider__enabled=True,
-        expires_at__gt=clock.now(),
-    ).first()
-    if begun is None or not UpstreamSignIn.objects.filter(pk=begun.pk, digest=digest).update(digest=spent):
-        return None
-    return Begun(begun.pk, begun.provider_id, begun.page, begun.user_id)
+    return queries.take(slug=slug, digest=digest, browser=digest_of(browser), spent=spent)
 
 
 def digest_of(secret: str) -> str:

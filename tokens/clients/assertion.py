@@ -23,6 +23,8 @@ from tokens.access.codec import CLOCK_LEEWAY_S, MAX_TOKEN_BYTES, QuietEdDSA
 from tokens.clients.keys import ALGORITHMS
 from tokens.errors import InvalidToken
 
+type PublicKey = OKPKey | ECKey | RSAKey
+
 TYPE: Final = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 #: Seconds an assertion may have to live, at most. It is made for one request; libraries give it one minute to sixty.
 MAX_LIFE_S: Final = 3_600
@@ -155,7 +157,7 @@ def _candidates(header: dict[str, Any], jwks: Mapping[str, Any]) -> list[OKPKey 
     ]
 
 
-def public_key(jwk: Mapping[str, Any]) -> OKPKey | ECKey | RSAKey:
+def public_key(jwk: Mapping[str, Any]) -> PublicKey:
     """Return the key of a JWK that ``keys.problem_of_key`` has passed.
 
     Of its numbers alone: whatever else the JWK says means nothing to the key, and would raise where it is malformed.
@@ -163,7 +165,7 @@ def public_key(jwk: Mapping[str, Any]) -> OKPKey | ECKey | RSAKey:
     return _KINDS[jwk["kty"]].import_key({name: jwk[name] for name in _MEMBERS[jwk["kty"]]})
 
 
-def has_signed(key: OKPKey | ECKey | RSAKey, alg: str, text: str) -> bool:
+def has_signed(key: PublicKey, alg: str, text: str) -> bool:
     """Return whether the key has signed this text by this algorithm, one of ``ALGORITHM_NAMES``.
 
     Args:

@@ -11,12 +11,20 @@ from uuid import UUID
 
 from accounts.federation.errors import UpstreamUnavailable
 from accounts.federation.kinds.kind import DISCOVERY, TENANT, Endpoints, ProviderKind
+from tokens.clients import assertion
 from tokens.clients.keys import problem_of_key
 from tokens.upstream import exchange
 
 KEEP_S: Final = 3_600.0  # seconds
 KEYS_GAP_S: Final = 60.0  # seconds between two looks for a key that is not there
 MOST_KEYS: Final = 50
+
+
+class ProviderKey(NamedTuple):
+    """A public key of a provider: what its JWK says, and the key, imported once."""
+
+    jwk: Mapping[str, Any]
+    key: assertion.PublicKey
 
 
 class _Kept(NamedTuple):
@@ -91,7 +99,7 @@ def _is_issuer_of(claimed: str, issuer: str) -> bool:
     return TENANT in claimed and urlsplit(claimed)[:2] == urlsplit(issuer)[:2]
 
 
-async def keys(uri: str, *, newer_than: float = 0.0) -> tuple[list[Mapping[str, Any]], float]:
+async def keys(uri: str, *, newer_than: float = 0.0) -> tuple[list[ProviderKey], float]:
     """Return a provider's public keys that are of a form we know, and when they were fetched (monotonic).
 
     Args:
@@ -109,7 +117,11 @@ async def keys(uri: str, *, newer_than: float = 0.0) -> tuple[list[Mapping[str, 
         found = document.get("keys") if isinstance(document, dict) else None
         if not isinstance(found, list):
             raise UpstreamUnavailable("keys")
-        usable = [key for key in found[:MOST_KEYS] if isinstance(key, dict) and not _is_unusable(key)]
+        usable = [
+            ProviderKey(key, assertion.public_key(key))
+            for key in found[:MOST_KEYS]
+            if isinstance(key, dict) and not _is_unusable(key)
+        ]
         kept = _keys[uri] = _Kept(usable, now)
     assert kept is not None
     return kept.value, kept.fetched_at

@@ -17,6 +17,7 @@ from tokens.clients import assertion
 from tokens.clients.keys import ALGORITHMS as ALGORITHMS_OF_KEYS
 from tokens.errors import InvalidToken
 from tokens.upstream import discovery
+from tokens.upstream.discovery import ProviderKey
 
 LONGEST: Final = 8_192  # characters; a token with two hundred groups of Entra's has 7,000
 LEEWAY_S: Final = 60  # seconds that the provider's clock may differ
@@ -119,14 +120,14 @@ async def _signed(text: str, endpoints: Endpoints) -> tuple[Mapping[str, Any], M
     return claims, header
 
 
-def _is_signed(text: str, header: Mapping[str, Any], keys: list[Mapping[str, Any]]) -> bool:
+def _is_signed(text: str, header: Mapping[str, Any], keys: list[ProviderKey]) -> bool:
     alg, kid = header["alg"], header.get("kid")
     return any(
-        assertion.has_signed(assertion.public_key(key), alg, text)
-        for key in keys
-        if alg in ALGORITHMS_OF_KEYS.get((key["kty"], key.get("crv", "")), ())
-        and key.get("alg", alg) == alg
-        and (kid is None or key.get("kid", kid) == kid)
+        assertion.has_signed(key, alg, text)
+        for jwk, key in keys
+        if alg in ALGORITHMS_OF_KEYS.get((jwk["kty"], jwk.get("crv", "")), ())
+        and jwk.get("alg", alg) == alg
+        and (kid is None or jwk.get("kid", kid) == kid)
     )
 
 

@@ -19,8 +19,8 @@ from accounts.federation import units
 from accounts.federation.errors import UpstreamRefused, UpstreamUnavailable
 from accounts.federation.kinds.github import GitHub
 from accounts.federation.kinds.kind import Endpoints, UpstreamPerson
+from accounts.federation.queries import Begun
 from accounts.federation.rules import Step
-from accounts.federation.units import Begun
 from accounts.users import services as accounts
 from accounts.users.services import Authenticated
 from ironauth.infrastructure.core import base64url, strict_json

@@ -6,7 +6,7 @@ from accounts.audit import recording as audit
 from accounts.audit.recording import Event
 from accounts.federation import units as federation
 from accounts.federation.kinds.kind import UpstreamPerson
-from accounts.federation.units import Begun
+from accounts.federation.queries import Begun
 from accounts.users import rules as user_rules
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.errors import NotAuthenticated

@@ -20,6 +20,7 @@ import msgspec
 from django.conf import settings
 from django.http import HttpResponse
 from django.template.loader import render_to_string
+from django.utils.html import escape
 from django.utils.translation import get_language, gettext
 from django.utils.translation import gettext_noop as _
 
@@ -283,7 +284,9 @@ def _with(address: str, parameters: Mapping[str, str]) -> str:
 
 def on_to_provider(address: str) -> HttpResponse:
     """Return the way on to another provider: a page that goes there, since a form's policy does not name it."""
-    return _rendered("go_on.html", {"address": address}, targets=_NOWHERE, headers={"Referrer-Policy": "no-referrer"})
+    site = msgspec.msgpack.encode(_site())
+    text = _go_on_page(get_language() or "", site).replace(_MARK, escape(address))
+    return _response(text, targets=_NOWHERE, headers={"Referrer-Policy": "no-referrer"})
 
 
 def on_to_account(path: str) -> HttpResponse:
@@ -304,6 +307,12 @@ def _sign_in_page(encoded_look: bytes) -> str:
     look = _look_decoder.decode(encoded_look)
     marks = {"signed_state": _MARK, "autofill": _AUTOFILL_MARK}
     return render_to_string(f"{FOLDER}sign_in.html", {**look.site, "client": look.client, "state": look.state, **marks})
+
+
+@lru_cache(maxsize=16)  # of each language one, and of what the site said before
+def _go_on_page(_language: str, site: bytes) -> str:
+    """Return the page that goes on to somewhere, with a mark where the address belongs."""
+    return render_to_string(f"{FOLDER}go_on.html", {**msgspec.msgpack.decode(site), "address": _MARK})
 
 
 def _autofill() -> str:

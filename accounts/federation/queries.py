@@ -1,0 +1,132 @@
+"""What each sign-in with a provider asks of the database, compiled once: six statements, where nothing is new."""
+
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+from django.db import models
+
+from accounts.federation.models import Identity, UpstreamProvider, UpstreamSignIn
+from ironauth.infrastructure.core import clock
+from ironauth.infrastructure.core.ids import new_id
+from ironauth.infrastructure.db.compiled import CompiledInsert, CompiledSelect, CompiledUpdate, Param, given_row
+
+
+class Known(NamedTuple):
+    """An identity that is known here, and whose it is."""
+
+    id: UUID
+    user_id: UUID
+
+
+class Enabled(NamedTuple):
+    """What a sign-in of a known identity asks of its provider."""
+
+    slug: str
+    updates_name: bool
+
+
+class Begun(NamedTuple):
+    """A sign-in that has come back from its provider; it is used up."""
+
+    id: UUID
+    provider_id: UUID
+    page: str
+    user_id: UUID | None
+
+
+_ID: Final = Param("id", models.UUIDField())
+_DIGEST: Final = Param("digest", models.CharField())
+_KNOWN: Final = CompiledSelect(
+    lambda: (
+        Identity.objects.filter(
+            issuer=Param("issuer", models.CharField()), subject=Param("subject", models.CharField())
+        )
+        .order_by()
+        .values_list(*Known._fields)
+    )
+)
+_USED: Final = CompiledUpdate(
+    lambda: Identity.objects.filter(pk=_ID),
+    last_used_at=Param("now", models.DateTimeField()),
+    email=Param("email", models.CharField()),
+)
+_ENABLED: Final = CompiledSelect(
+    lambda: UpstreamProvider.objects.filter(pk=_ID, enabled=True).order_by().values_list(*Enabled._fields)
+)
+_BEGIN: Final = CompiledInsert(lambda: given_row(UpstreamSignIn))
+_BEGUN: Final = CompiledSelect(
+    lambda: (
+        UpstreamSignIn.objects.filter(
+            digest=_DIGEST,
+            browser=Param("browser", models.CharField()),
+            provider__slug=Param("slug", models.CharField()),
+            provider__enabled=True,
+            expires_at__gt=Param("now", models.DateTimeField()),
+        )
+        .order_by()
+        .values_list(*Begun._fields)
+    )
+)
+_SPEND: Final = CompiledUpdate(
+    lambda: UpstreamSignIn.objects.filter(pk=_ID, digest=_DIGEST), digest=Param("spent", models.CharField())
+)
+
+
+def known(issuer: str, subject: str) -> Known | None:
+    """Return the identity, where it is known here. One query.
+
+    Args:
+        issuer: Of the provider.
+        subject: Who it is there.
+    """
+    rows = _KNOWN.rows(issuer=issuer, subject=subject)
+    return Known(*rows[0]) if rows else None
+
+
+def used(identity_id: UUID, email: str) -> None:
+    """Note that an identity signs in. One query.
+
+    Args:
+        identity_id: Which one.
+        email: What its provider says now.
+    """
+    _USED.run(id=identity_id, now=clock.now(), email=email)
+
+
+def enabled(provider_id: UUID) -> Enabled | None:
+    """Return the provider, unless it is switched off or gone. One query."""
+    rows = _ENABLED.rows(id=provider_id)
+    return Enabled(*rows[0]) if rows else None
+
+
+def begin(
+    *, digest: str, browser: str, provider_id: UUID, user_id: UUID | None, page: str, expires_at: datetime
+) -> None:
+    """Store a sign-in on its way to a provider, as the fields of ``UpstreamSignIn`` say. One query.
+
+    Args:
+        digest: Of its ``state``.
+        browser: The digest of what the browser's cookie says.
+        provider_id: Where it goes.
+        user_id: Who connects an identity, None for a sign-in.
+        page: Where it goes on.
+        expires_at: Until when it has to be back.
+    """
+    given: dict[str, Any] = {"issuer": "", "subject": "", "email": "", "sid": "", "page": page, "user_id": user_id}
+    _BEGIN.run(id=new_id(), digest=digest, browser=browser, provider_id=provider_id, expires_at=expires_at, **given)
+
+
+def take(*, slug: str, digest: str, browser: str, spent: str) -> Begun | None:
+    """Use up a sign-in; None where there is none like that. Two queries, one for none.
+
+    Args:
+        slug: Of the provider, which has to be enabled.
+        digest: Of the ``state``.
+        browser: The digest of what the browser's cookie says.
+        spent: What takes the digest's place.
+    """
+    rows = _BEGUN.rows(digest=digest, browser=browser, slug=slug, now=clock.now())
+    if not rows or not _SPEND.run(id=rows[0][0], digest=digest, spent=spent):
+        return None
+    return Begun(*rows[0])

@@ -1,0 +1,1 @@
+"""Signing in with another provider: what it costs this server."""
