@@ -11,8 +11,6 @@ import sys
 import django
 import msgspec
 
-from ironauth.infrastructure.http.client_context import ClientContext
-
 PASSWORD = "Orbital-marmalade-9-teapots"  # noqa: S105 - of people who exist only in the benchmark's database
 
 
@@ -73,6 +71,7 @@ def _open_sessions(count: int) -> list[SeededSession]:
     from django.db import transaction  # noqa: PLC0415 - needs django.setup()
 
     from accounts.users.services import account_snapshot  # noqa: PLC0415 - needs django.setup()
+    from ironauth.infrastructure.http.client_context import ClientContext  # noqa: PLC0415 - needs django.setup()
     from tokens.sessions.units import store_first_party  # noqa: PLC0415 - needs django.setup()
 
     wanted = [email_of(serial) for serial in range(count)]
