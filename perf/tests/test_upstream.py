@@ -51,7 +51,7 @@ def test_rounds_are_told_by_their_median() -> None:
     assert seen.tables[0].rows[3][1] == "2.10 (2.00-15.00)"
 
 
-def test_the_provider_confirms_whom_the_code_names(provider: tuple[str, Path]) -> None:
+def test_the_provider_names_the_person_of_the_code(provider: tuple[str, Path]) -> None:
     """Its document leads to its keys, and its ID token says nonce and subject of the code."""
     issuer, certificate = provider
     with httpx.Client(
