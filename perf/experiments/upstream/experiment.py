@@ -53,7 +53,7 @@ class Browser:
         self._cookies: dict[str, str] = {}
 
     def sign_in(self, subject: str) -> list[float]:
-        """Sign somebody in whom no cookie names; return the server's CPU seconds of each step.
+        """Sign somebody in without cookies; return the server's CPU seconds of each step.
 
         Raises:
             StartError: An answer was wrong.
