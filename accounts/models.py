@@ -3,6 +3,7 @@
 from accounts.audit.models import AuditEvent
 from accounts.federation.models import Identity, UpstreamProvider, UpstreamSignIn
 from accounts.invitations.models import Invitation
+from accounts.mfa.kept_devices.models import KeptDevice
 from accounts.mfa.passkeys.models import Passkey
 from accounts.mfa.recovery.models import RecoveryCode
 from accounts.mfa.totp.models import TotpFactor
@@ -15,6 +16,7 @@ __all__ = [
     "Identity",
     "ImportedUser",
     "Invitation",
+    "KeptDevice",
     "Passkey",
     "PendingDeletion",
     "RecoveryCode",

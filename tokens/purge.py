@@ -14,6 +14,7 @@ from django.db.models import Model
 
 from accounts.audit import queries as audit_queries
 from accounts.invitations import queries as invitations
+from accounts.mfa.kept_devices import queries as kept_devices
 from accounts.outbox import queue as outbox
 from accounts.outbox import tokens as email_tokens
 from accounts.privacy import units as deletions
@@ -54,6 +55,7 @@ class Purged:
     audit_events: int
     admin_log: int
     used_once: int
+    kept_devices: int
     oauth: int
 
 
@@ -63,8 +65,9 @@ def purge_expired(*, batch: int = DEFAULT_BATCH, keep_s: int = SESSION_KEEP_S) -
     These are: accounts whose days of grace are over, expired sessions of the admin, old invalidations, finished signing
     keys, old counts of the throttles, expired e-mail tokens, messages given up a month ago, invitations that ended a
     month ago, audit events older than IRONAUTH_AUDIT_KEEP_DAYS and the admin's log of that time, records of used tokens
-    that are long dead, OAuth codes, pushed requests and device grants. Safe to run at any time and more than once at a
-    time.
+    that are long dead, kept devices that have expired, OAuth codes, pushed requests and device grants.
+
+    Safe to run at any time and more than once at a time.
 
     Args:
         batch: Rows per transaction.
@@ -87,6 +90,7 @@ def purge_expired(*, batch: int = DEFAULT_BATCH, keep_s: int = SESSION_KEEP_S) -
         audit_events=_in_batches(lambda rows: audit_queries.delete_batch(audited_before, size=rows), batch),
         admin_log=_in_batches(lambda rows: _purge_admin_log(audited_before, rows), batch),
         used_once=_in_batches(lambda rows: single_use.purge(batch=rows), batch),
+        kept_devices=_in_batches(lambda rows: kept_devices.purge(batch=rows), batch),
         oauth=sum(_in_batches(partial(_purge_leftovers, kind), batch) for kind in expiry.KINDS),
     )
 

@@ -59,6 +59,9 @@ class Event(enum.StrEnum):
     TOKEN_EXCHANGED = "token_exchanged", Family.APPLICATIONS, "Token exchanged"
     # An authorization code was used again, and the session of its first use ended for it.
     CODE_REUSE = "code_reuse", Family.APPLICATIONS, "Authorization code used again"
+    # A browser on which the second factor is not asked for, and its end.
+    DEVICE_KEPT = "device_kept", Family.SIGNING_IN, "Device kept"
+    DEVICE_FORGOTTEN = "device_forgotten", Family.SIGNING_IN, "Device kept no longer"
     SESSION_ENDED = "session_ended", Family.SESSIONS, "Session ended"
     # All of one person, by staff.
     SESSIONS_ENDED = "sessions_ended", Family.SESSIONS, "All sessions ended"

@@ -17,6 +17,7 @@ from django.db.models import Model, QuerySet, UUIDField
 from accounts.audit.models import AuditEvent
 from accounts.lockout import throttling
 from accounts.mfa import factors
+from accounts.mfa.kept_devices.models import KeptDevice
 from accounts.outbox.models import EmailToken, OutgoingMail
 from accounts.privacy.models import PendingDeletion
 from accounts.users import queries as user_queries
@@ -99,6 +100,7 @@ def _rows_of(model: type[Model]) -> QuerySet[Model]:
 
 for _factor in factors.FACTORS:
     register(_factor.model, Fate.REMOVED, _factor.removed_because)
+register(KeptDevice, Fate.REMOVED, "A stranger proved a factor of their own on it.")
 register(EmailToken, Fate.REMOVED, "What was mailed before opens nothing now, a change of the address above all.")
 register(OutgoingMail, Fate.KEPT, "It goes to the owner's mailbox; one with a token goes with the token.")
 register(PendingDeletion, Fate.KEPT, "It opens nothing, and only an account that is being deleted has one.")

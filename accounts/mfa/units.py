@@ -11,6 +11,7 @@ from accounts.audit import recording as audit
 from accounts.audit.recording import Event
 from accounts.lockout import throttling
 from accounts.mfa import factors
+from accounts.mfa.kept_devices import queries as kept_devices
 from accounts.outbox import queue as outbox
 from accounts.outbox.kinds import Kind
 from accounts.users import queries as user_queries
@@ -61,10 +62,11 @@ def reset(user_id: uuid.UUID, actor_id: uuid.UUID) -> bool:
 def remove_all(user_id: uuid.UUID) -> tuple[str, ...]:
     """Take every factor away, one that is being set up too; return which methods there were.
 
-    Five queries.
+    Six queries.
     """
     methods = factors.methods_of(user_id)
     for delete in _FORGET:
         delete.run(user_id=user_id)
+    kept_devices.end_all_of(user_id)
     throttling.forgive_second_factor(user_id)
     return methods

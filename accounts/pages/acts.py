@@ -150,6 +150,11 @@ ROWS: Final[Mapping[str, Row]] = {
         },
         ("sessions",),
     ),
+    "devices": Row(
+        _("Kept devices"),
+        {"end": Act("DELETE", "kept-device", item="device_id", done=_("That device is not kept any longer."))},
+        ("kept-devices",),
+    ),
     "applications": Row(
         _("Applications"),
         {"remove": Act("DELETE", "consent", item="client_id", done=_("The application was removed."))},

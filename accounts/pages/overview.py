@@ -59,6 +59,8 @@ def _states(held: Mapping[str, Any]) -> dict[str, str]:
         states["recovery"] = gettext("{count} left").format(count=mfa["recovery_codes_left"])
     if identities["identities"] or identities["providers"]:
         states["identities"] = str(len(identities["identities"]) or none)
+    if held["kept-devices"] or settings.IRONAUTH_KEEP_DEVICE_DAYS:
+        states["devices"] = str(len(held["kept-devices"]) or none)
     language = dict(settings.LANGUAGES).get(held["me-language"]["language"], gettext("The browser's"))
     return states | {
         "sessions": str(len(held["sessions"])),

@@ -126,8 +126,8 @@ class OwnPage(PageLanguage, AsyncAPIView):
             if not answer.is_good:
                 raise Unavailable
         held = {name: answer.body for name, answer in zip(names, answers, strict=True)}
-        for session in held.get("sessions", ()):
-            session["device"] = short_name(session["user_agent"]) or "—"
+        for one in (*held.get("sessions", ()), *held.get("kept-devices", ())):
+            one["device"] = short_name(one["user_agent"]) or "—"
         for consent in held.get("consents", ()):
             consent["words"] = overview.words_of(consent["scope"])
         return held

@@ -157,6 +157,7 @@ class RowPage(OwnPage):
             **self.told,
             **(context or {}),
             "slug": section,
+            "devices": held.get("kept-devices", ()),
             "title": row.title,
             "item": found,
             "form": form_token(request),

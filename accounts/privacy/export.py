@@ -21,6 +21,7 @@ from accounts.audit import recording as audit
 from accounts.audit.events import Reason
 from accounts.audit.models import AuditEvent
 from accounts.mfa.factors import FACTORS
+from accounts.mfa.kept_devices.models import KeptDevice
 from accounts.outbox.kinds import Kind
 from accounts.outbox.models import EmailToken, OutgoingMail
 from accounts.outbox.tokens import Purpose
@@ -212,6 +213,12 @@ def _admin_log_about(_: Param) -> QuerySet[Any, Any]:
     return about.order_by("-pk").values("action_time", "action_flag", "change_message")
 
 
+def _kept_devices(person: Param) -> QuerySet[Any, Any]:
+    return KeptDevice.objects.filter(user_id=person).order_by("-pk").values(
+        "id", "created_at", "last_used_at", "expires_at", "user_agent",
+    )  # fmt: skip
+
+
 register("account", _account, User)
 register("pending_deletion", _pending_deletion, PendingDeletion)
 register("roles", _roles, User.groups.through)
@@ -221,6 +228,7 @@ register("wanted_addresses", _wanted_addresses, EmailToken)
 register("messages_waiting", _mails, OutgoingMail)
 for _factor in FACTORS:
     register(_factor.section, _factor.export, _factor.model)
+register("kept_devices", _kept_devices, KeptDevice)
 register("events", _events_about, AuditEvent)
 register("events_by_others", _events_by_others, AuditEvent)
 register("events_caused", _events_by, AuditEvent)

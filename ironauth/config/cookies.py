@@ -29,6 +29,8 @@ class Cookie(NamedTuple):
 ACCESS: Final = Cookie("access_token", "Lax", signs_in=True)
 REFRESH: Final = Cookie("refresh_token", "Strict", signs_in=True)
 DEVICE: Final = Cookie("device", "Strict")
+#: On which a sign-in need not prove the second factor; it outlives a sign-out, and signs nobody in.
+KEPT_DEVICE: Final = Cookie("kept_device", "Strict")
 SSO: Final = Cookie("sso", "Lax")
 SSO_OTHERS: Final = Cookie("sso_others", "Lax")
 AUTHORIZE: Final = Cookie("authorize", "Lax")
@@ -37,7 +39,8 @@ OWN_LANGUAGE: Final = Cookie("own_language", "Lax")
 ADMIN_SESSION: Final = Cookie("admin_session", "Lax")
 ADMIN_CSRF: Final = Cookie("csrftoken", "Lax")
 REGISTRY: Final = (
-    ACCESS, REFRESH, DEVICE, SSO, SSO_OTHERS, AUTHORIZE, LANGUAGE, OWN_LANGUAGE, ADMIN_SESSION, ADMIN_CSRF,
+    ACCESS, REFRESH, DEVICE, KEPT_DEVICE, SSO, SSO_OTHERS, AUTHORIZE, LANGUAGE, OWN_LANGUAGE, ADMIN_SESSION,
+    ADMIN_CSRF,
 )  # fmt: skip
 
 

@@ -36,6 +36,7 @@ SSO_CLIENT = "ironauth-sso"
 #: How somebody signs in with a password alone: a value of RFC 8176.
 BY_UPSTREAM = "fed"  # another provider said who it is: RFC 8176 has no value for it either
 BY_EMAIL = "email"  # a code that was mailed: RFC 8176 has no value for it
+BY_KEPT_DEVICE = "kept_device"  # stands in for a second factor, and is none: RFC 8176 has no value for it
 BY_PASSWORD = "pwd"  # noqa: S105 - a value, not a password
 #: When a session was authenticated whose row does not say: one of the release before.
 LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)

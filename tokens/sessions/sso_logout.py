@@ -13,6 +13,8 @@ from django.db.models import DateTimeField, F, Q, QuerySet, UUIDField, Value
 from django.db.models.functions import Concat
 from django.dispatch import Signal
 
+from accounts.mfa.kept_devices.models import KeptDevice
+from accounts.mfa.kept_devices.queries import FORGET
 from ironauth.infrastructure.cache.invalidation import invalidate
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.db.compiled import CompiledSelect, Param
@@ -65,15 +67,18 @@ def cascade(*ended: UUID) -> None:
 def all_end(*, user_ids: Sequence[UUID], **_: object) -> None:
     """Have clients told that every session of these people ends; a receiver of ``users.invariants.sessions_end``.
 
-    1 query, however many people; where clients have sessions in a live SSO session 1 more, and 1 with notices.
+    No device of theirs is kept any longer. 2 queries, however many people; where clients have sessions in a live SSO
+    session 1 more, and 1 with notices.
 
     Args:
         user_ids: The people.
         **_: What else the signal brings.
     """
     if len(user_ids) == 1:
+        FORGET.run(user_id=user_ids[0])
         begun = _SIGNED_IN.rows(user_id=user_ids[0], now=clock.now())
     else:
+        KeptDevice.objects.filter(user_id__in=user_ids).delete()
         begun = [list(row) for row in _signed_in(Q(user_id__in=user_ids), clock.now())]
     _tell({(client_id, user_id, parent_id) for _, client_id, user_id, parent_id in begun})
 

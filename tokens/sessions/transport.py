@@ -7,7 +7,7 @@ from django.http import HttpRequest, HttpResponse
 from accounts.lockout.throttling import KNOWN_S
 from ironauth.config.cookies import ACCESS, DEVICE, REFRESH
 from ironauth.infrastructure.http import cookies
-from ironauth.infrastructure.http.client_context import ClientContext, context_of
+from ironauth.infrastructure.http.client_context import ClientContext, context_of, kept_device_of
 from tokens.access.credentials import refuse_login_csrf
 from tokens.sessions.outputs import TokenPair
 
@@ -26,7 +26,7 @@ def context_of_sign_in(request: HttpRequest, transport: str) -> ClientContext:
     """
     if transport == "cookie":
         refuse_login_csrf(request)
-        return context_of_return(request)
+        return context_of_return(request)._replace(kept_device=kept_device_of(request))
     return context_of(request)
 
 

@@ -17,6 +17,7 @@ from django.db.models import Count
 
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event
+from accounts.mfa.kept_devices import queries as kept_devices
 from accounts.users.outputs import Account
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.errors import NotAuthenticated
@@ -189,7 +190,9 @@ def end_own_session(*, session_id: UUID, user_id: UUID, epoch: int, from_session
 
 
 def end_other_sessions(*, user_id: UUID, epoch: int, from_session_id: UUID) -> int:
-    """Revoke every live session of a person but one, and publish it; return how many. 4 queries, 1 or 2 for none.
+    """Revoke every live session of a person but one, and publish it; return how many. 5 queries, 2 or 3 for none.
+
+    No device of theirs is kept any longer.
 
     Args:
         user_id: The person.
@@ -202,6 +205,7 @@ def end_other_sessions(*, user_id: UUID, epoch: int, from_session_id: UUID) -> i
     now = clock.now()
     if session_queries.find_live(session_id=from_session_id, user_id=user_id, epoch=epoch, now=now) is None:
         raise NotAuthenticated
+    kept_devices.end_all_of(user_id)
     others = Session.objects.filter(user_id=user_id).live(now).exclude(pk=from_session_id)
     ids = list(others.order_by().values_list("pk", flat=True))
     if ids:

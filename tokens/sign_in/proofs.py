@@ -14,6 +14,8 @@ from accounts.errors import InvalidCredentials, InvalidEmailCode
 from accounts.lockout import throttling
 from accounts.lockout.throttling import Attempt
 from accounts.mfa.errors import SecondFactorRefused
+from accounts.mfa.kept_devices import queries as kept_devices
+from accounts.mfa.kept_devices.queries import Kept
 from accounts.mfa.passkeys import proofs as passkey_proofs
 from accounts.mfa.passkeys.errors import InvalidPasskey
 from accounts.mfa.passkeys.proofs import PasskeyProof
@@ -25,7 +27,7 @@ from ironauth.infrastructure.core.errors import DomainError
 from ironauth.infrastructure.db import single_use
 from ironauth.infrastructure.http.client_context import ClientContext
 from tokens.errors import InvalidMfaToken
-from tokens.sessions.models import BY_EMAIL, BY_PASSWORD, BY_UPSTREAM
+from tokens.sessions.models import BY_EMAIL, BY_KEPT_DEVICE, BY_PASSWORD, BY_UPSTREAM
 from tokens.sign_in import mfa_token
 from tokens.sign_in.mfa_token import MfaTicket
 
@@ -78,6 +80,55 @@ class ByPassword:
 
     def consume(self) -> None:
         """Do nothing: a password may be used again."""
+
+    def reset_counters(self, context: ClientContext) -> None:
+        """Reset the counts of the attempt. Three queries, two with Redis."""
+        if self.attempt is not None:
+            throttling.reset_counters(self.attempt, new_device=context.new_device)
+
+    def account_changed(self) -> DomainError:
+        """Return an error that only who knows the password gets to see."""
+        return InvalidCredentials("The account was changed while you were signing in: sign in again.")
+
+    async def record_refusal(self, error: DomainError, context: ClientContext) -> None:
+        """Leave the refusal in the trail."""
+        if isinstance(error, InvalidCredentials):
+            await audit.record_later(
+                Event.SIGN_IN, outcome=Outcome.REFUSED, actor_id=self.user_id, user_id=self.user_id
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class ByKeptDevice:
+    """The password, on a device on which the person has proved a second factor before. ``attempt``: the try it was.
+
+    It is as old as that proof: what asks for a recent one asks for it now.
+    """
+
+    amr: ClassVar[str] = f"{BY_PASSWORD} {BY_KEPT_DEVICE}"
+
+    kept: Kept
+    attempt: Attempt | None = None
+
+    @property
+    def user_id(self) -> UUID:
+        """Whose device it is."""
+        return self.kept.user_id
+
+    @property
+    def session_epoch(self) -> int:
+        """The epoch the password was right under."""
+        return self.kept.epoch
+
+    @property
+    def proved_at(self) -> datetime:
+        """When the second factor was proved on the device."""
+        return self.kept.proved_at
+
+    def consume(self) -> None:
+        """Note the use. Raises ``InvalidCredentials`` where the device was ended meanwhile."""
+        if not kept_devices.use(self.kept):
+            raise self.account_changed()
 
     def reset_counters(self, context: ClientContext) -> None:
         """Reset the counts of the attempt. Three queries, two with Redis."""

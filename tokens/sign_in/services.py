@@ -11,6 +11,7 @@ from accounts import email_address as emails
 from accounts.audit import recording as audit
 from accounts.email import codes
 from accounts.errors import InvalidCredentials, InvalidEmailCode
+from accounts.mfa.kept_devices import services as kept_devices
 from accounts.outbox import tokens as email_tokens
 from accounts.users import queries as user_queries
 from accounts.users import services as accounts
@@ -38,7 +39,7 @@ from tokens.sessions.models import BY_EMAIL, FIRST_PARTY_CLIENT
 from tokens.sessions.outputs import TokenPair
 from tokens.sessions.queries import OpenedSession
 from tokens.sign_in import mfa_token, units
-from tokens.sign_in.proofs import ByEmailCode, ByPassword, SignInProof
+from tokens.sign_in.proofs import ByEmailCode, ByKeptDevice, ByPassword, SignInProof
 
 log = get_logger()
 
@@ -61,7 +62,7 @@ async def sign_in(*, email: str, password: str, context: ClientContext) -> Token
     return token_pair(await open_session(proof, context=context), key, mark)
 
 
-async def verify_password(*, email: str, password: str, context: ClientContext) -> ByPassword:
+async def verify_password(*, email: str, password: str, context: ClientContext) -> ByPassword | ByKeptDevice:
     """Return the proof of the person whose address and password these are.
 
     Args:
@@ -71,7 +72,7 @@ async def verify_password(*, email: str, password: str, context: ClientContext) 
 
     Raises:
         InvalidCredentials: (401) unknown, wrong, inactive and not proved yet alike.
-        MfaRequired: (401) the password is right, and the person has a second factor.
+        MfaRequired: (401) the password is right, and the person has a second factor, which no kept device spares.
         PasswordChangeRequired: (403) only after a right password.
         Throttled: (429) before any hashing, when the account or the client has failed too often.
         Overloaded: (503) the hash pool is full.
@@ -79,6 +80,9 @@ async def verify_password(*, email: str, password: str, context: ClientContext) 
     with hash_claims.named(emails.lookup_key(email) or email):
         who = await accounts.authenticate(email=email, password=password, context=context)
     if who.methods:
+        kept = await kept_devices.find(user_id=who.id, epoch=who.session_epoch, secret=context.kept_device)
+        if kept is not None:
+            return ByKeptDevice(kept, who.attempt)
         log.info("second_factor_asked", user_id=str(who.id))
         await _second_factor_asked(who.id)
         raise MfaRequired(mfa_token=mfa_token.mint(who), methods=who.methods)

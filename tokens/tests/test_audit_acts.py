@@ -13,6 +13,7 @@ from django.urls import reverse
 
 from accounts.audit import recording as audit
 from accounts.audit.models import AuditEvent
+from accounts.mfa.kept_devices.models import KeptDevice
 from accounts.outbox import tokens as email_tokens
 from accounts.outbox.models import EmailToken
 from accounts.outbox.tokens import Purpose
@@ -33,6 +34,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
 
 NEW_PASSWORD = "seven amber kites over Lyon"
 SIGNUP, ALL, SESSIONS = "/api/v1/access/signup", "/api/v1/access/logout-all", "/api/v1/access/sessions"
+DEVICES = "/api/v1/access/kept-devices"
 USERS, ROLES = "/api/v1/users", "/api/v1/roles"
 INVITATIONS = f"{USERS}/invitations"
 
@@ -106,6 +108,13 @@ async def end_session(stage: Stage) -> Expected:
     await stage.send("DELETE", f"{SESSIONS}/{other.pk}", 204, pair=stage.pair)
     details = {"from_session": str(stage.pair["session_id"])}
     return by_member(stage, event="session_ended", session_id=other.pk, details=details)
+
+
+async def end_kept_device(stage: Stage) -> Expected:
+    now = clock.now()
+    kept = await KeptDevice.objects.acreate(user_id=stage.member, digest="x", epoch=0, expires_at=now)
+    await stage.send("DELETE", f"{DEVICES}/{kept.pk}", 204, pair=stage.pair)
+    return by_member(stage, event="device_forgotten")
 
 
 async def end_foreign_session(stage: Stage) -> None:
@@ -251,7 +260,8 @@ def _forget_events(event: str) -> None:
 
 ACTS: tuple[Act, ...] = (
     sign_up, sign_up_taken, sign_in, sign_in_wrong, sign_in_too_late, sign_in_unknown, refresh, reuse, sign_out,
-    sign_out_by_access_token, sign_out_everywhere, end_session, end_foreign_session, change_password,
+    sign_out_by_access_token, sign_out_everywhere, end_session, end_foreign_session, end_kept_device,
+    change_password,
     change_password_wrong, rename, look, delete_account, delete_account_wrong, export_data, create_user,
     create_user_taken, change_user, change_user_but_not_their_roles, delete_user, give_role, take_role, create_role,
     create_role_taken, invite, withdraw_invitation, accept_invitation, end_sessions, be_denied,

@@ -8,6 +8,7 @@ from django.db import models
 
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event
+from accounts.mfa.kept_devices import queries as kept_devices
 from accounts.mfa.outputs import PasskeyOut
 from accounts.mfa.passkeys.challenges import Challenge
 from accounts.mfa.passkeys.errors import PasskeyNotMade, PasskeyTaken, TooManyPasskeys
@@ -134,6 +135,7 @@ def add(
     passkey = Passkey.objects.create(user_id=user_id, name=name, **credential._asdict())
     if hashes is not None and with_codes:
         recovery_units.store_codes(user_id, hashes)
+    kept_devices.end_all_of(user_id)
     outbox.enqueue(Kind.PASSKEY_ADDED, recipient=user.email, user_id=user_id)
     _record(Event.PASSKEY_ADDED, user_id, session_id, passkey.pk)
     return PasskeyOut(passkey.pk, passkey.name, passkey.created_at, None), with_codes
@@ -172,6 +174,7 @@ def remove(*, user_id: uuid.UUID, passkey_id: uuid.UUID, session_id: uuid.UUID |
     if not removed:
         return False
     recovery_units.forget_idle_codes(user_id)
+    kept_devices.end_all_of(user_id)
     outbox.enqueue(Kind.PASSKEY_REMOVED, recipient=user.email, user_id=user_id)
     _record(Event.PASSKEY_REMOVED, user_id, session_id, passkey_id)
     return True

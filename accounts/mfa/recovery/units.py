@@ -7,6 +7,7 @@ from datetime import datetime
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event
 from accounts.mfa.errors import MfaNotEnabled
+from accounts.mfa.kept_devices import queries as kept_devices
 from accounts.mfa.recovery.models import RecoveryCode
 from accounts.outbox import queue as outbox
 from accounts.outbox.kinds import Kind
@@ -35,6 +36,7 @@ def replace_codes(*, user_id: uuid.UUID, old: str, hashes: Hashes, session_id: u
     if not second_factors.methods_of(user_id):
         raise MfaNotEnabled
     store_codes(user_id, hashes)
+    kept_devices.end_all_of(user_id)
     outbox.enqueue(Kind.RECOVERY_CODES_CREATED, recipient=user.email, user_id=user_id)
     audit.record_own(Event.RECOVERY_CODES_CREATED, user_id, session_id)
 

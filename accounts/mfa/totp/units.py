@@ -9,6 +9,7 @@ from accounts.audit import recording as audit
 from accounts.audit.recording import Event
 from accounts.lockout import throttling
 from accounts.mfa.errors import MfaAlreadyEnabled, MfaNotEnabled, MfaNotStarted
+from accounts.mfa.kept_devices import queries as kept_devices
 from accounts.mfa.recovery import units as recovery_units
 from accounts.mfa.totp import codes as totp
 from accounts.mfa.totp.models import TotpFactor
@@ -116,6 +117,7 @@ def confirm_totp(
     if not waiting.update(confirmed_at=clock.now(), last_step=step):
         raise MfaNotStarted
     recovery_units.store_codes(user_id, hashes)
+    kept_devices.end_all_of(user_id)
     throttling.forgive_second_factor(user_id)
     outbox.enqueue(Kind.MFA_ENABLED, recipient=user.email, user_id=user_id)
     audit.record_own(Event.MFA_ENABLED, user_id, session_id, method=TOTP)
@@ -139,6 +141,7 @@ def remove_totp(*, user_id: uuid.UUID, old: str, session_id: uuid.UUID | None) -
     if not removed:
         raise MfaNotEnabled
     recovery_units.forget_idle_codes(user_id)
+    kept_devices.end_all_of(user_id)
     outbox.enqueue(Kind.MFA_DISABLED, recipient=user.email, user_id=user_id)
     audit.record_own(Event.MFA_DISABLED, user_id, session_id, method=TOTP)
 

@@ -187,8 +187,8 @@ def test_save_costs_one_more_query_only_when_a_guarded_field_may_change(
     with django_assert_num_queries(1):  # the update, without a savepoint around it
         user.save(update_fields=["last_login"])
     user.set_password("another otter rides 7 trams")
-    # As above, the stored row, the SSO sessions of which clients hear, the e-mail tokens, the invalidation.
-    with django_assert_num_queries(5):
+    # As above, the stored row, kept devices, SSO sessions of which clients hear, e-mail tokens, the invalidation.
+    with django_assert_num_queries(6):
         user.save(update_fields=["password"])
 
 

@@ -112,6 +112,14 @@ SESSIONS = Section(
         limit=Limit(60, COOKIE_LIFE_S, "seconds", SESSION),
     ),
     Setting(
+        "IRONAUTH_KEEP_DEVICE_DAYS",
+        "How many days the second factor is not asked for on a device on which somebody has proved it and chosen to "
+        "keep the device, {least} to {most}. 0: it is asked for at every sign-in. It is asked for all the same by an "
+        "application that wants a new sign-in or acr_values=aal2, by the admin, and by acts that want a recent proof.",
+        default=0,
+        limit=Limit(0, 90, "days", "a device that is lost or sold unnoticed stands in for a factor as long"),
+    ),
+    Setting(
         "IRONAUTH_MAX_SESSIONS_PER_USER",
         "How many live sessions one person may have, {least} to {most}, those of applications included: with another "
         "one, the one that was not used for longest ends, of the application that has most.",

@@ -17,7 +17,7 @@ from django.http import HttpRequest
 from django.utils.functional import SimpleLazyObject
 from rest_framework.request import Request
 
-from ironauth.config.cookies import DEVICE
+from ironauth.config.cookies import DEVICE, KEPT_DEVICE
 from ironauth.infrastructure.core.live_settings import live
 from ironauth.infrastructure.hashing import claims
 from ironauth.infrastructure.http import cookies
@@ -180,6 +180,7 @@ class ClientContext(NamedTuple):
         request_id: The id that log lines and audit events of the request carry.
         device: The value of the browser's device cookie. Only MACs of it are stored.
         new_device: The value that the device cookie gets with the response. Only MACs of it are stored.
+        kept_device: The secret of the browser that may stand in for a second factor, where a sign-in may use it.
     """
 
     address: str = ""
@@ -187,6 +188,7 @@ class ClientContext(NamedTuple):
     request_id: str = ""
     device: str = ""
     new_device: str = ""
+    kept_device: str = ""
 
 
 def current() -> ClientContext:
@@ -283,6 +285,14 @@ def user_agent_of(request: HttpRequest | Request) -> str:
 def device_of(request: HttpRequest | Request) -> str:
     """Return what the browser is known by; "" without the cookie, or when it says what no server of ours gave it."""
     device: str = request.COOKIES.get(cookies.name_of(DEVICE), "")
+    return device if _DEVICE.fullmatch(device) else ""
+
+
+def kept_device_of(request: HttpRequest | Request) -> str:
+    """Return the secret of a browser that was kept; "" without the cookie, and where IRONAUTH_KEEP_DEVICE_DAYS is 0."""
+    if not live.IRONAUTH_KEEP_DEVICE_DAYS:
+        return ""
+    device: str = request.COOKIES.get(cookies.name_of(KEPT_DEVICE), "")
     return device if _DEVICE.fullmatch(device) else ""
 
 

@@ -29,7 +29,7 @@ WRONG = "not the password at all"
 @pytest.fixture
 def site(open_site: OpenSite) -> Site:
     """A server that lets people in once their address is verified."""
-    return open_site(IRONAUTH_EMAIL_VERIFICATION="required")
+    return open_site(IRONAUTH_EMAIL_VERIFICATION="required", IRONAUTH_KEEP_DEVICE_DAYS="30")
 
 
 async def heading(shown: Watched, text: str) -> None:
@@ -146,6 +146,18 @@ async def set_up_app(shown: Watched) -> App:
     await heading(shown, "Your account")
     await expect(page.get_by_text("10 left")).to_be_visible()
     return app
+
+
+async def kept_device(shown: Watched) -> None:
+    """Sign in on the kept device with the password alone, and keep it no longer."""
+    page = shown.page
+    await sign_out(shown)
+    await give_password(shown, PASSWORD)
+    await signed_in(shown)
+    await open_row(shown, "Kept devices")
+    await shown.look("kept-devices")
+    await page.get_by_role("button", name="Remove").click()
+    await done(shown, "That device is not kept any longer.")
 
 
 async def add_passkey(shown: Watched) -> Authenticator:
@@ -289,8 +301,10 @@ async def test_a_person_lives_with_the_pages(site: Site, open_page: OpenPage) ->
     await shown.look("second-step")
     # Of the step to come: the present one's was used to set the app up, and works once.
     await page.get_by_label("Code from your app, or a recovery code").fill(app.code(1))
+    await page.get_by_label("Do not ask for this on this device for 30 days").first.check()
     await page.get_by_role("button", name="Continue").click()
     await signed_in(shown)
+    await kept_device(shown)
     authenticator = await add_passkey(shown)
 
     await sign_out(shown)

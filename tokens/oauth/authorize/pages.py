@@ -153,7 +153,9 @@ def second_factor(state: SignInState, client: Client | None, browser: str, **con
     """Return the page that asks for a second factor."""
     by_code = any(method != "passkey" for method in state.methods)
     by_passkey = "passkey" in state.methods
-    return _page("second_factor.html", client, state, browser, by_code=by_code, by_passkey=by_passkey, **context)
+    keep_days = settings.IRONAUTH_KEEP_DEVICE_DAYS
+    known = {"by_code": by_code, "by_passkey": by_passkey, "keep_days": keep_days, **context}
+    return _page("second_factor.html", client, state, browser, **known)
 
 
 def consent(state: AuthorizationState, client: Client, browser: str, session: StoredSession) -> HttpResponse:

@@ -40,6 +40,7 @@ NONCE_CHARACTERS: Final = 255  # as of its column
 HINT_CHARACTERS: Final = 254  # the longest address there is; a longer hint names nobody
 SELECT_ACCOUNT: Final = "select_account"
 PROMPTS: Final = ("none", "login", "consent", SELECT_ACCOUNT)  # OpenID Connect Core §3.1.2.1
+ACR_CHARACTERS: Final = 255  # a dozen names; two are known here
 CREATE: Final = "create"  # Initiating User Registration via OpenID Connect 1.0 §4.1: where people may sign up
 CHALLENGE_METHOD: Final = "S256"
 _SHA256: Final = re.compile(r"[A-Za-z0-9_-]{43}")  # base64url: RFC 7636 §4.2, RFC 9449 §10
@@ -89,6 +90,7 @@ class AuthorizationRequest(msgspec.Struct, frozen=True, array_like=True):
     max_age: int | None
     login_hint: str
     hint_sub: str
+    acr_values: str = ""
 
     @property
     def target(self) -> Target:
@@ -109,6 +111,12 @@ class AuthorizationRequest(msgspec.Struct, frozen=True, array_like=True):
     def wants_sign_up(self) -> bool:
         """Whether the person is to make an account."""
         return CREATE in self.prompt
+
+    @property
+    def wants_second_factor(self) -> bool:
+        """Whether a device that was kept does not stand in for it: a new sign-in is asked for, or ``aal2``."""
+        asks_anew = "login" in self.prompt or self.max_age is not None
+        return asks_anew or id_tokens.AAL2 in self.acr_values.split()
 
     def wants_sign_in(self, authenticated_at: datetime) -> bool:
         """Return whether somebody who proved who they are at ``authenticated_at`` has to do so again."""
@@ -187,6 +195,7 @@ def check(client: Client, given: Mapping[str, str], target: Target, *, pushed: b
         max_age=_max_age(given.get("max_age")),
         nonce=_at_most(given.get("nonce", ""), "nonce", NONCE_CHARACTERS),
         dpop_jkt="" if client.dpop == OAuthClient.Policy.OFF else _thumbprint(given.get("dpop_jkt", "")),
+        acr_values=_at_most(given.get("acr_values", ""), "acr_values", ACR_CHARACTERS),
         login_hint=hint if len(hint := given.get("login_hint", "")) <= HINT_CHARACTERS else "",
         hint_sub="",
     )

@@ -20,9 +20,10 @@ from tokens.oauth.codes import AuthorizationCodeData
 from tokens.oauth.consent import units as consents
 from tokens.protocol import scope_set
 from tokens.sessions import sso_session
+from tokens.sessions.models import BY_KEPT_DEVICE
 from tokens.sessions.queries import OpenedSession, StoredSession
 from tokens.sessions.sso_session import SsoCookie
-from tokens.sign_in.proofs import SignInProof
+from tokens.sign_in.proofs import MULTIPLE, SignInProof
 from tokens.sign_in.services import recorded_refusals
 from tokens.sign_in.units import SingleSignOn, open_session
 
@@ -154,9 +155,15 @@ def deny(*, request: AuthorizationRequest, client: Client) -> Refused:
 def _decide_and_issue(*, request: AuthorizationRequest, client: Client, cookie: SsoCookie) -> Decision:
     """Unit of work; in autocommit mode, for the code is one insert and depends on nothing else that is written."""
     session = sso_session.find(cookie)
-    if session is None or request.wants_sign_in(session.authenticated_at):
+    if session is None or request.wants_sign_in(session.authenticated_at) or _lacks_factor(request, session):
         return Decision(Step.SIGN_IN)
     return _decided(request=request, client=client, session=session, signed_in=False)
+
+
+def _lacks_factor(request: AuthorizationRequest, session: StoredSession) -> bool:
+    """Return whether a kept device stood in for the factor that the client wants to be proved."""
+    amr = session.amr.split()
+    return request.wants_second_factor and BY_KEPT_DEVICE in amr and MULTIPLE not in amr
 
 
 def _decided(*, request: AuthorizationRequest, client: Client, session: StoredSession, signed_in: bool) -> Decision:

@@ -12,6 +12,7 @@ from drf_spectacular.utils import extend_schema
 from rest_framework import exceptions
 
 from accounts.errors import EmailNotVerified, PasswordChangeRequired
+from accounts.mfa.kept_devices import services as kept_devices
 from accounts.mfa.passkeys.errors import InvalidPasskey
 from accounts.users.proofs import Shown
 from ironauth.infrastructure.api.views import ApiRequest
@@ -113,6 +114,8 @@ class PasswordForm(SignInForm):
             return await self._identified(request, state, client)
         try:
             data = await self.validated(request, PasswordFormInput)
+            if not _may_be_spared(state):
+                context = context._replace(kept_device="")
             proof = await services.verify_password(**data, context=context)
             return await self.signed_in(request, proof, state=state, client=client, context=context)
         except MfaRequired as needed:
@@ -160,13 +163,16 @@ class SecondFactorForm(SignInForm):
             proof = await factor_services.verify_second_factor(
                 token=state.mfa_token, shown=_shown(request), context=context
             )
-            return await self.signed_in(request, proof, state=state, client=client, context=context)
+            response = await self.signed_in(request, proof, state=state, client=client, context=context)
+            if "keep_device" in request.data and settings.IRONAUTH_KEEP_DEVICE_DAYS:
+                await kept_devices.keep(response, user_id=proof.user_id, epoch=proof.session_epoch, context=context)
         except InvalidMfaToken:
             again = msgspec.structs.replace(state, mfa_token="", methods=())
             late = _("That took too long: sign in with your password again.")
             return authorize_pages.sign_in(again, client, browser, problem=late, status=401)
         except DomainError as error:
             return authorize_pages.second_factor(state, client, browser, **refusal_of(error))
+        return response
 
 
 class PasskeyForm(SignInForm):
@@ -188,6 +194,16 @@ class PasskeyForm(SignInForm):
         except DomainError as error:
             browser, email = authorization_state.browser_of(request), str(request.data.get("email", ""))
             return authorize_pages.sign_in(state, client, browser, email=email, **refusal_of(error))
+
+
+def _may_be_spared(state: SignInState) -> bool:
+    """Return whether a kept device may stand in for the second factor on the way to where this sign-in leads.
+
+    Not where an identity is linked by it, and not for a client that wants the person to prove it now.
+    """
+    if state.upstream_id is not None:
+        return False
+    return not (isinstance(state, AuthorizationState) and state.request.wants_second_factor)
 
 
 async def _note_upstream(request: ApiRequest, proof: SignInProof, session_id: UUID, state: SignInState) -> None:

@@ -12,6 +12,7 @@ from ironauth.config import cookies as cookie_names
 from ironauth.tests.cookie_hooks import fault_of
 from tokens.oauth.tests.material import make_client
 from tokens.oauth.tests.walk import form_to, request_of
+from tokens.tests.second_factor import App
 
 EMAIL = "mia@example.com"
 ACCESS = "/api/v1/access"
@@ -65,6 +66,19 @@ def through_the_pages(browser: Browser) -> None:
     browser.ask("POST", "/oauth/logout", data={"confirmation": "account-page"})
 
 
+def through_a_second_factor(browser: Browser) -> None:
+    """Set up an app, sign in with a code of it, and keep the device."""
+    browser.ask("POST", f"{ACCESS}/signin", data={"username": EMAIL, "password": PASSWORD})
+    app = App(browser.ask("POST", f"{ACCESS}/mfa/totp").json()["secret"])
+    browser.ask("POST", f"{ACCESS}/mfa/totp/confirm", json={"code": app.code(-1)})
+    browser.ask("POST", f"{ACCESS}/logout")
+    page = browser.ask("GET", "/account/signin")
+    fields = {**form_to(page, "/oauth/signin").fields, "email": EMAIL, "password": PASSWORD}
+    asked = browser.ask("POST", "/oauth/signin", data=fields)
+    fields = {**form_to(asked, "/oauth/signin/code").fields, "code": app.code(), "keep_device": "1"}
+    assert browser.ask("POST", "/oauth/signin/code", data=fields).status_code == 303
+
+
 def through_the_admin(browser: Browser) -> None:
     """Sign in as staff, do what is answered with a message, and sign out."""
     person = User.objects.create_superuser("staff@example.com", PASSWORD)
@@ -85,8 +99,8 @@ def through_the_admin(browser: Browser) -> None:
 @pytest.mark.django_db(transaction=True)
 def test_every_cookie_on_the_wire(serve_process: ServeProcess, signing_key: str) -> None:
     """The flows of API, pages and admin set the cookies of the registry and no other; each is a __Host- cookie."""
-    browser = Browser(serve_process(IRONAUTH_COOKIE_SECURE="1"))
-    for flow in (through_the_api, through_the_pages, through_the_admin):
+    browser = Browser(serve_process(IRONAUTH_COOKIE_SECURE="1", IRONAUTH_KEEP_DEVICE_DAYS="1"))
+    for flow in (through_the_api, through_the_pages, through_a_second_factor, through_the_admin):
         flow(browser)
     browser.http.close()
     known = {cookie_names.name_of(cookie, secure=True): cookie for cookie in cookie_names.REGISTRY}
