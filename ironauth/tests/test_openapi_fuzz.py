@@ -95,6 +95,10 @@ UNREACHED: Final = (
         ("POST /api/v1/access/identities", "DELETE /api/v1/access/identities/{identity_id}"),
         "takes another provider, and is walked with one in tokens/upstream/tests/test_identities.py",
     )
+    | {
+        "DELETE /api/v1/users/invitations/{invitation_id}": "takes an invitation, and is walked with one in "
+        "accounts/invitations/tests/test_invitations.py"
+    }
 )
 #: Operations that clients call, as a client with a secret and a grant of its own.
 OF_CLIENTS: Final = ("/oauth/token", "/oauth/introspect", "/oauth/revoke", "/oauth/par", "/oauth/device_authorization")
