@@ -194,7 +194,7 @@ async def test_the_trail_of_a_sign_in(api: httpx.AsyncClient, member: Member, pa
         ("recovery_code_used", "success", me, me, {"left": 9}),
         ("second_factor_asked", "success", None, me, {"on_the_way_to": "sign_in"}),
         ("sign_in", "failure", None, me, {"reason": "invalid_mfa_code"}),
-        ("sign_in", "success", me, me, {}),
+        ("sign_in", "success", me, me, {"by": "pwd rec mfa"}),
     ]
     assert str(trail[-1].session_id) == opened["session_id"]
     kinds = [mail.kind async for mail in OutgoingMail.objects.order_by("pk")]
