@@ -18,7 +18,7 @@ from accounts.admin.audit_trail import THEMSELVES, addresses
 from accounts.admin.changes import CHANGES
 from accounts.audit.events import phrase
 from accounts.audit.models import AuditEvent
-from accounts.federation import units as federation
+from accounts.federation import queries as federation
 from accounts.mfa import factors
 from accounts.outbox.models import OutgoingMail
 from accounts.privacy.admin import buttons
@@ -53,7 +53,7 @@ class UserPage(Admin):
     more_pages: ClassVar[list[Callable[[Any], URLPattern]]] = []
     #: What says where such a page is and what its link is called, of a request and a person; None: not offered.
     more_links: ClassVar[list[Callable[[HttpRequest, User], tuple[str, str] | None]]] = []
-    state_fields = ("password_state", "second_factor", "identities", "verified_address", "mail_state")
+    state_fields = ("password_state", "second_factor", "identities", "verified_address", "accepted_terms", "mail_state")
 
     @display(description="current password")
     def password_state(self, user: User) -> str:
@@ -85,6 +85,11 @@ class UserPage(Admin):
     def verified_address(self, user: User) -> str:
         """Return since when the address is verified."""
         return moment(user.email_verified_at) if user.email_verified_at else "No"
+
+    @display(description="terms accepted")
+    def accepted_terms(self, user: User) -> str:
+        """Return which version of the terms the person accepted when the account was made, and when."""
+        return f"Version {user.terms_version}, {moment(user.terms_accepted_at)}" if user.terms_version else "None"
 
     @display(description="mail")
     def mail_state(self, user: User) -> str | SafeString:

@@ -7,6 +7,7 @@ from django.core.validators import RegexValidator
 from django.db import models
 from django.db.models import Value
 
+from accounts import names
 from accounts.outbox.models import MAX_ADDRESS
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.ids import new_id
@@ -127,6 +128,9 @@ class UpstreamSignIn(models.Model):
     email = models.CharField(max_length=MAX_ADDRESS, blank=True)
     #: The session at the provider, which may end what begins here.
     sid = models.CharField(max_length=SUBJECT_CHARACTERS, blank=True, default="", db_default="")
+    #: What the provider calls the person, where an account is made once the terms are accepted.
+    name = models.CharField(max_length=names.MAX_LENGTH, blank=True, default="", db_default="")
+    makes_account = models.BooleanField(default=False, db_default=False)
     expires_at = models.DateTimeField(db_index=True)
 
     class Meta:

@@ -7,6 +7,7 @@ from uuid import UUID
 from django.db import models
 
 from accounts.federation.models import Identity, UpstreamProvider, UpstreamSignIn
+from accounts.federation.outputs import IdentityOut, ProviderOut
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.ids import new_id
 from ironauth.infrastructure.db.compiled import CompiledInsert, CompiledSelect, CompiledUpdate, Param, given_row
@@ -113,7 +114,16 @@ def begin(
         page: Where it goes on.
         expires_at: Until when it has to be back.
     """
-    given: dict[str, Any] = {"issuer": "", "subject": "", "email": "", "sid": "", "page": page, "user_id": user_id}
+    given: dict[str, Any] = {
+        "issuer": "",
+        "subject": "",
+        "email": "",
+        "sid": "",
+        "name": "",
+        "page": page,
+        "user_id": user_id,
+    }
+    given["makes_account"] = False
     _BEGIN.run(id=new_id(), digest=digest, browser=browser, provider_id=provider_id, expires_at=expires_at, **given)
 
 
@@ -130,3 +140,14 @@ def take(*, slug: str, digest: str, browser: str, spent: str) -> Begun | None:
     if not rows or not _SPEND.run(id=rows[0][0], digest=digest, spent=spent):
         return None
     return Begun(*rows[0])
+
+
+def identities(user_id: UUID) -> tuple[IdentityOut, ...]:
+    """Return a person's identities, the oldest first. One query."""
+    rows = Identity.objects.filter(user_id=user_id).select_related("provider").order_by("pk")
+    return tuple(
+        IdentityOut(
+            row.pk, ProviderOut(row.provider.slug, row.provider.name), row.email, row.created_at, row.last_used_at
+        )
+        for row in rows
+    )

@@ -34,6 +34,7 @@ class Step(enum.Enum):
     """What comes next for an unknown identity."""
 
     CREATE = enum.auto()  # an account with the verified address
+    ACCEPT_TERMS = enum.auto()  # on a page; then an account is made
     LINK = enum.auto()  # to the account that has proved the address
     SIGN_IN_FIRST = enum.auto()  # to an account here; then the identity is linked to it
     SIGN_UP_FIRST = enum.auto()  # on the page, which proves the address; then the identity is linked to it

@@ -9,6 +9,7 @@ from django.conf import settings
 from django.contrib.auth.hashers import make_password
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
+from django.db.models import QuerySet
 
 from accounts import email_address as emails
 from accounts import names
@@ -19,7 +20,6 @@ from accounts.federation import queries
 from accounts.federation.errors import IdentityTaken, LastWayIn, UpstreamRefused
 from accounts.federation.kinds.kind import UpstreamPerson
 from accounts.federation.models import SUBJECT_CHARACTERS, URI_CHARACTERS, Identity, UpstreamProvider, UpstreamSignIn
-from accounts.federation.outputs import IdentityOut, ProviderOut
 from accounts.federation.queries import Begun
 from accounts.federation.rules import Holder, Step, Told, next_step
 from accounts.invitations import queries as invitations
@@ -27,6 +27,7 @@ from accounts.mfa.passkeys.models import Passkey
 from accounts.outbox import queue as outbox
 from accounts.outbox import tokens as email_tokens
 from accounts.outbox.kinds import Kind
+from accounts.privacy import terms
 from accounts.users import queries as user_queries
 from accounts.users import rules as user_rules
 from accounts.users.models import User
@@ -42,7 +43,9 @@ class Resolved(NamedTuple):
     step: Step | None = None
 
 
-def resolve(*, provider_id: UUID, person: UpstreamPerson, waiting_id: UUID, keep: bool = False) -> Resolved:
+def resolve(
+    *, provider_id: UUID, person: UpstreamPerson, waiting_id: UUID, keep: bool = False, accepted: bool = False
+) -> Resolved:
     """Return the account of an identity, made or linked now where the rules allow it.
 
     Args:
@@ -50,6 +53,7 @@ def resolve(*, provider_id: UUID, person: UpstreamPerson, waiting_id: UUID, keep
         person: What it said.
         waiting_id: The sign-in; where the person has something to do first, the identity waits in its row.
         keep: Whether the identity stays in that row in any case: the provider tells who signs out there.
+        accepted: Whether the person has accepted the terms, where they are asked to.
 
     Raises:
         UpstreamRefused: What the provider said cannot be an identity, or it is no longer enabled.
@@ -85,11 +89,52 @@ def resolve(*, provider_id: UUID, person: UpstreamPerson, waiting_id: UUID, keep
         _link(holder, provider, person)
         return Resolved(user_queries.credentials_of_id(holder.pk))
     if step is Step.CREATE:
-        return Resolved(user_queries.credentials_of_id(_create(provider, person)))
+        return _made(provider, person, waiting_id, accepted=accepted)
     first = Step.SIGN_IN_FIRST if step is Step.LINK else step
     if not keep:
         _keep(waiting_id, person)
     return Resolved(None, first)
+
+
+def _made(provider: UpstreamProvider, person: UpstreamPerson, waiting_id: UUID, *, accepted: bool) -> Resolved:
+    """Return the account that is made now; where the terms are not accepted yet, the identity waits for that."""
+    if terms.is_asked() and not accepted:
+        _keep(waiting_id, person)
+        UpstreamSignIn.objects.filter(pk=waiting_id).update(name=_name(person.name), makes_account=True)
+        return Resolved(None, Step.ACCEPT_TERMS)
+    return Resolved(user_queries.credentials_of_id(_create(provider, person)))
+
+
+def accept_terms(*, waiting_id: UUID, browser: str) -> Resolved | None:
+    """Resolve the identity that waits in this browser for the terms, which its person has accepted now.
+
+    Args:
+        waiting_id: The sign-in in whose row it waits.
+        browser: What this browser's cookie says.
+
+    Returns:
+        What it opens; None where no identity waits there any more.
+
+    Raises:
+        UpstreamRefused: As of ``resolve``.
+    """
+    waiting = _waiting_in(waiting_id, browser).filter(makes_account=True).first()
+    if waiting is None:
+        return None
+    who = (waiting.issuer, waiting.subject, waiting.email)
+    person = UpstreamPerson(*who, email_verified=True, name=waiting.name, sid=waiting.sid)
+    UpstreamSignIn.objects.filter(pk=waiting_id).update(makes_account=False)
+    return resolve(provider_id=waiting.provider_id, person=person, waiting_id=waiting_id, keep=True, accepted=True)
+
+
+def _waiting_in(waiting_id: UUID, browser: str) -> QuerySet[UpstreamSignIn]:
+    """Return the identity that waits in this browser, to be locked until the transaction ends."""
+    return (
+        UpstreamSignIn.objects.select_for_update(of=("self",))
+        .select_related("provider")
+        .filter(pk=waiting_id, browser=digest_of(browser), expires_at__gt=clock.now(), provider__enabled=True)
+        .exclude(subject="")
+    )
 
 
 def _keep(waiting_id: UUID, person: UpstreamPerson) -> None:
@@ -136,11 +181,9 @@ def _told(provider: UpstreamProvider, person: UpstreamPerson) -> tuple[Told, str
 
 def _may_create(provider: UpstreamProvider, told: Told, key: str) -> bool:
     """Tell whether a first sign-in makes an account: with sign-up by invitation, for an invited, verified address."""
-    if not provider.creates_accounts:
-        return False
     if settings.IRONAUTH_SIGN_UP == "invitation":
-        return told.is_verified and invitations.waits_for(key)
-    return settings.IRONAUTH_SIGN_UP == "open"
+        return provider.creates_accounts and told.is_verified and invitations.waits_for(key)
+    return provider.creates_accounts and settings.IRONAUTH_SIGN_UP == "open"
 
 
 def _create(provider: UpstreamProvider, person: UpstreamPerson) -> UUID:
@@ -154,6 +197,7 @@ def _create(provider: UpstreamProvider, person: UpstreamPerson) -> UUID:
         encoded=make_password(None),
         name=_name(person.name),
         email_verified_at=clock.now(),
+        **terms.kept(),
     )
     user_queries.add(user)
     if not invitations.accept_elsewhere(user, provider.slug):
@@ -206,13 +250,7 @@ def link_waiting(*, user_id: UUID, waiting_id: UUID, browser: str) -> Shown | No
         The identity; None where it is somebody else's, a second one of the same provider, or waits no longer.
     """
     user = user_queries.lock(user_id)  # first, as everywhere: who ends sessions or asks for another address waits
-    waiting = (
-        UpstreamSignIn.objects.select_for_update(of=("self",))
-        .select_related("provider")
-        .filter(pk=waiting_id, browser=digest_of(browser), expires_at__gt=clock.now(), provider__enabled=True)
-        .exclude(subject="")
-        .first()
-    )
+    waiting = _waiting_in(waiting_id, browser).first()
     if waiting is None or user is None or not user.is_active:
         return None
     UpstreamSignIn.objects.filter(pk=waiting_id).delete()
@@ -262,17 +300,6 @@ def connect(*, user_id: UUID, provider_id: UUID, person: UpstreamPerson) -> str 
     except IntegrityError as error:
         raise IdentityTaken from error
     return provider.slug
-
-
-def identities(user_id: UUID) -> tuple[IdentityOut, ...]:
-    """Return a person's identities, the oldest first. One query."""
-    rows = Identity.objects.filter(user_id=user_id).select_related("provider").order_by("pk")
-    return tuple(
-        IdentityOut(
-            row.pk, ProviderOut(row.provider.slug, row.provider.name), row.email, row.created_at, row.last_used_at
-        )
-        for row in rows
-    )
 
 
 def unlink(*, user_id: UUID, identity_id: UUID, session_id: UUID | None) -> None:

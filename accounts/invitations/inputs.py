@@ -29,3 +29,4 @@ class AcceptInput(serializers.Serializer[Any]):
     token = TextField()
     name = NameField(required=False, default="")
     password = PasswordField()
+    terms_version = TextField(required=False, default="", allow_blank=True)

@@ -18,6 +18,7 @@ from accounts.lockout import rate_limits
 from accounts.passwords import hashing as passwords
 from accounts.passwords.breached import require_unbreached
 from accounts.passwords.policy import require_policy
+from accounts.privacy import terms
 from accounts.users.outputs import UserOut
 from ironauth.infrastructure.api.paging import Page
 from ironauth.infrastructure.core.errors import FieldError, ValidationFailed
@@ -91,13 +92,16 @@ async def opened(*, token: str) -> Invited:
     return found
 
 
-async def accept(*, token: str, password: str, name: str, email: str = "", address: str = "") -> UserOut:
+async def accept(
+    *, token: str, password: str, name: str, terms_version: str = "", email: str = "", address: str = ""
+) -> UserOut:
     """Create the account that an invitation allows; its address counts as verified.
 
     Args:
         token: What the message brought.
         password: As it was typed.
         name: The display name.
+        terms_version: Which version of the terms the person has accepted.
         email: The address as the person gave it, which has to be the invitation's; "" where nobody asked.
         address: The client's.
 
@@ -105,7 +109,8 @@ async def accept(*, token: str, password: str, name: str, email: str = "", addre
         InvalidInvitation: The token opens nothing.
         Throttled: In its place, after too many of them; or too many sign-ups.
         EmailTaken: An account has the address by now. The invitation stays.
-        ValidationFailed: The policy or a breach refuses the password, or the address is another one.
+        ValidationFailed: The policy or a breach refuses the password, the address is another one, or the
+            terms are not accepted.
         SignUpClosed: Nobody may make an account here.
         Overloaded: The hash pool is full.
     """
@@ -121,6 +126,7 @@ async def accept(*, token: str, password: str, name: str, email: str = "", addre
         )
     if invited.taken:
         raise EmailTaken
+    terms.require_accepted(terms_version)
     require_policy(password, email=invited.email, name=name, field="password")
     await rate_limits.admit(rate_limits.SIGN_UP, address=address)
     await require_unbreached(password, field="password")

@@ -26,6 +26,7 @@ from accounts.outbox import tokens as email_tokens
 from accounts.outbox.kinds import Kind
 from accounts.outbox.models import EmailToken
 from accounts.outbox.tokens import Purpose
+from accounts.privacy import terms
 from accounts.users import queries as user_queries
 from accounts.users.models import User
 from accounts.users.outputs import UserOut, user_out
@@ -73,7 +74,12 @@ def accept(*, invited: Invited, encoded: str, name: str) -> UserOut:
     if row is None or not email_tokens.consume(invited.token_id):
         raise InvalidInvitation
     user = User.objects.hashed(
-        email=row.email, encoded=encoded, name=name, language=row.language, email_verified_at=clock.now()
+        email=row.email,
+        encoded=encoded,
+        name=name,
+        language=row.language,
+        email_verified_at=clock.now(),
+        **terms.kept(),
     )
     user_queries.add(user)
     return user_out(user, queries.given_to(user, row, {}))

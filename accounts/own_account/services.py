@@ -15,6 +15,7 @@ from accounts.passwords import hashing as passwords
 from accounts.passwords.breached import require_unbreached
 from accounts.passwords.policy import require_policy
 from accounts.privacy import services as deletions
+from accounts.privacy import terms
 from accounts.users import queries as user_queries
 from accounts.users import reauthentication
 from accounts.users.outputs import UserOut
@@ -36,7 +37,9 @@ class SignedUp(NamedTuple):
     code_id: uuid.UUID | None = None
 
 
-async def sign_up(*, email: str, password: str, name: str = "", address: str = "", with_code: bool = False) -> SignedUp:
+async def sign_up(
+    *, email: str, password: str, name: str = "", terms_version: str = "", address: str = "", with_code: bool = False
+) -> SignedUp:
     """Create an account. The address has been validated by the caller.
 
     A taken address is found before the hash is paid for, and once more by the unique index. Where addresses must be
@@ -48,18 +51,20 @@ async def sign_up(*, email: str, password: str, name: str = "", address: str = "
         email: The address.
         password: As it was typed.
         name: The display name.
+        terms_version: Which version of the terms the person has accepted.
         address: The client's; "" is unknown, and not counted.
         with_code: Whether the message also has a code of six digits, for the page that asks for it.
 
     Raises:
         SignUpClosed: Nobody may make an account here without an invitation, or at all.
         EmailTaken: Another account has the address, and people may be told.
-        ValidationFailed: The policy refuses the password, or a breach has it.
+        ValidationFailed: The policy refuses the password, or a breach has it; or the terms are not accepted.
         Overloaded: The hash pool is full.
         Throttled: Too many came from the client, or were mailed to.
     """
     if settings.IRONAUTH_SIGN_UP != "open":
         raise SignUpClosed
+    terms.require_accepted(terms_version)
     hash_pool().require_capacity()
     require_policy(password, email=email, name=name, field="password")
     await rate_limits.admit(rate_limits.SIGN_UP, address=address)

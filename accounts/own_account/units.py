@@ -9,6 +9,7 @@ from accounts.outbox import queue as outbox
 from accounts.outbox import tokens as email_tokens
 from accounts.outbox.kinds import Kind
 from accounts.outbox.tokens import Purpose
+from accounts.privacy import terms
 from accounts.users import queries as user_queries
 from accounts.users.models import User
 from accounts.users.outputs import UserOut, user_out
@@ -23,7 +24,7 @@ def create_untold(
         Who it is, and the id of the message's token. None and a token that opens nothing when the address is taken:
         then its owner gets a message about it, by the same statements.
     """
-    user = User.objects.hashed(email=email, encoded=encoded, name=name)
+    user = User.objects.hashed(email=email, encoded=encoded, name=name, **terms.kept())
     added = user_queries.add_unless_taken(user)
     holder = user_queries.lock_holder(user.email_key)
     if added:
@@ -56,7 +57,7 @@ def create(*, email: str, encoded: str, name: str) -> UserOut:
     Raises:
         IntegrityError: The address is taken.
     """
-    user = User.objects.hashed(email=email, encoded=encoded, name=name)
+    user = User.objects.hashed(email=email, encoded=encoded, name=name, **terms.kept())
     user_queries.add(user)
     audit.record(Event.SIGN_UP, actor_id=user.pk, user_id=user.pk)
     return user_out(user, ())

@@ -12,6 +12,7 @@ from accounts.invitations import services as invitations
 from accounts.invitations.errors import InvalidInvitation
 from accounts.invitations.inputs import AcceptInput
 from accounts.pages.email import HEADERS, TokenPage
+from accounts.privacy import terms
 from ironauth.infrastructure.api.views import ApiRequest
 from ironauth.infrastructure.core.errors import DomainError, ValidationFailed
 from ironauth.infrastructure.http import client_context
@@ -37,7 +38,8 @@ class InvitationPage(TokenPage):
         invited = await invitations.opened(token=token)
         if invited.taken:
             raise EmailTaken
-        return {"invited": invited, "name": invited.name, "shortest": settings.IRONAUTH_PASSWORD_MIN_LENGTH}
+        shortest = settings.IRONAUTH_PASSWORD_MIN_LENGTH
+        return {"invited": invited, "name": invited.name, "shortest": shortest, "terms": terms.shown()}
 
     @extend_schema(exclude=True)
     async def post(self, request: ApiRequest) -> HttpResponse:
@@ -67,7 +69,7 @@ class InvitationPage(TokenPage):
             about = await self.about(token)
         except DomainError as error:
             return self._failed(error)
-        typed = {"name": str(request.data.get("name", ""))}
+        typed = {"name": str(request.data.get("name", "")), "accepted": str(request.data.get("terms_version", ""))}
         return self._page(token=token, errors=errors, status=ValidationFailed.status, **about | typed)
 
     def _failed(self, error: DomainError, **context: Any) -> HttpResponse:

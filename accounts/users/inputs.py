@@ -73,6 +73,12 @@ class SignupInput(ChoosesPassword):
     email = NewEmailField()
     password = PasswordField()
     name = NameField(required=False, default="")
+    terms_version = TextField(
+        required=False,
+        default="",
+        allow_blank=True,
+        help_text="The version of the terms that the person has accepted, where this server asks for one.",
+    )
     invitation = TextField(
         required=False,
         help_text="The token of an invitation's link, which is to this address: the account counts as verified then.",

@@ -214,6 +214,9 @@ class User(AbstractBaseUser, PermissionsMixin):
     email_verified_at = models.DateTimeField(_("e-mail verified at"), null=True, blank=True)
     #: A code of ``settings.LANGUAGES``; "" is no wish. The release before this one inserts without it.
     language = models.CharField(_("language"), max_length=16, blank=True, default="", db_default="", editable=False)
+    #: The version of the terms that was accepted when the account was made, and when; "" where nobody was asked.
+    terms_version = models.CharField(max_length=32, blank=True, default="", db_default="", editable=False)
+    terms_accepted_at = models.DateTimeField(null=True, editable=False)
     must_change_password = models.BooleanField(
         _("must change password"),
         default=False,

@@ -68,7 +68,8 @@ PAGE_FORMS: Final = {
     "/oauth/device": ["user_code"],
     "/account/security": ["form", "act"],
     "/account/security/password": ["form", "act", *OF_ROWS],
-    "/account/invitation": ["token", "name", "password"],
+    "/account/invitation": ["token", "name", "password", "terms_version"],
+    "/oauth/terms": ["request", "terms_version"],
     **{path: PAGE_QUERY[path] for path in ("/oauth/authorize", "/oauth/logout")},
 }
 #: Parameters of the admin's lists, filters and look-ups.

@@ -35,6 +35,7 @@ urlpatterns: list[URLPattern] = [
     path("forgot", reset_views.ForgotForm.as_view(), name="forgot"),
     path("reset", reset_views.ResetPage.as_view(), name="reset"),
     path("signup", sign_up_views.SignUpForm.as_view(), name="signup"),
+    path("terms", upstream_views.TermsForm.as_view(), name="terms"),
     path("upstream", upstream_views.UpstreamForm.as_view(), name="upstream"),
     path("upstream/<slug:slug>", upstream_views.UpstreamCallback.as_view(), name="upstream-callback"),
     path("upstream/<slug:slug>/logout", upstream_views.UpstreamLogout.as_view(), name="upstream-logout"),

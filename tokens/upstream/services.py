@@ -21,6 +21,7 @@ from accounts.federation.kinds.github import GitHub
 from accounts.federation.kinds.kind import Endpoints, UpstreamPerson
 from accounts.federation.queries import Begun
 from accounts.federation.rules import Step
+from accounts.privacy import terms
 from accounts.users import services as accounts
 from accounts.users.services import Authenticated
 from ironauth.infrastructure.core import base64url, strict_json
@@ -153,6 +154,42 @@ async def verify(*, provider: Provider, begun: Begun, answer: Mapping[str, str])
             methods=account.methods,
         )
     return ByUpstream(account.id, account.session_epoch, with_second_factor)
+
+
+async def accept_terms(*, waiting_id: UUID, browser: str, version: str) -> ByUpstream | Step | None:
+    """Make the account of an identity that waits for consent to the terms, and return the proof of it.
+
+    Args:
+        waiting_id: The sign-in in whose row it waits.
+        browser: What this browser's cookie says.
+        version: Of the terms that the person has accepted.
+
+    Returns:
+        The proof; what comes first, where the rules say something else by now; None where nothing waits any more.
+
+    Raises:
+        ValidationFailed: (400) The terms are not accepted, or were another version.
+        UpstreamRefused: (401) The provider is no longer enabled, or an invitation was used meanwhile.
+        InvalidCredentials: (401) The account cannot be used.
+        MfaRequired: (401) It has a second factor.
+        PasswordChangeRequired: (403) Staff have asked for another password.
+    """
+    terms.require_accepted(version)
+    asked: dict[str, Any] = {"waiting_id": waiting_id, "browser": browser}
+    try:
+        resolved = await database().write(units.accept_terms, **asked)
+    except IntegrityError:  # the address, or the identity, was taken in this moment
+        resolved = await database().write(units.accept_terms, **asked)
+    if resolved is None or resolved.step is not None:
+        return resolved and resolved.step
+    account = units.require_usable(resolved.account)
+    await accounts.require_admissible(account)
+    if account.methods:
+        raise MfaRequired(
+            mfa_token=mfa_token.mint(Authenticated(account.id, account.session_epoch), BY_UPSTREAM),
+            methods=account.methods,
+        )
+    return ByUpstream(account.id, account.session_epoch, with_second_factor=False)
 
 
 async def tells_logout(provider: Provider) -> bool:

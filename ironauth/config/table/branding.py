@@ -10,6 +10,7 @@ from django.core.exceptions import ImproperlyConfigured
 from ironauth.config.table.setting import Given, Section, Setting
 
 COLOUR: Final = re.compile(r"#[0-9a-f]{6}")
+LONGEST_VERSION: Final = 32  # characters; a date, or a number
 LONGEST_NAME: Final = 60  # characters; a heading on a phone of 320 px takes two lines
 
 
@@ -46,6 +47,27 @@ def link(setting: str) -> Any:
         return value
 
     return judge
+
+
+def terms_version(value: str, given: Given) -> str:
+    """Return the version of the terms, "" where nobody is asked for consent.
+
+    Args:
+        value: As the environment has it.
+        given: The other settings.
+
+    Raises:
+        ImproperlyConfigured: It is too long to be shown, or there are no terms to link to.
+    """
+    if len(value) > LONGEST_VERSION or not value.isprintable() or value != value.strip():
+        raise ImproperlyConfigured(
+            f"IRONAUTH_TERMS_VERSION has over {LONGEST_VERSION} characters, or odd ones: shorten it"
+        )
+    if value and not given["IRONAUTH_TERMS_URL"]:
+        raise ImproperlyConfigured(
+            "IRONAUTH_TERMS_VERSION asks for consent to terms that nobody can read: set IRONAUTH_TERMS_URL"
+        )
+    return value
 
 
 def folders(value: str, _given: Given) -> list[str]:
@@ -128,6 +150,14 @@ BRANDING = Section(
         example="https://example.com/terms",
         accept=link("IRONAUTH_TERMS_URL"),
         refused="no such address",
+    ),
+    Setting(
+        "IRONAUTH_TERMS_VERSION",
+        "The version of the terms that people accept when they make an account, by page or API; it is kept with the "
+        "time. Needs IRONAUTH_TERMS_URL (default: none, and nobody is asked).",
+        example="2026-11-01",
+        accept=terms_version,
+        refused="over 32 characters, and a version without IRONAUTH_TERMS_URL",
     ),
     Setting(
         "IRONAUTH_PRIVACY_URL",

@@ -28,6 +28,7 @@ from accounts import email_address as emails
 from accounts.mfa.passkeys import challenges
 from accounts.mfa.passkeys.challenges import Purpose
 from accounts.outbox import tokens as email_tokens
+from accounts.privacy import terms
 from accounts.users.outputs import UserOut
 from ironauth.infrastructure.core import base64url
 from tokens.clients.errors import OAuthError
@@ -107,7 +108,7 @@ def sign_up(state: SignInState, client: Client | None, browser: str, **context: 
 
     ``context``: ``email`` and ``name`` as they were typed, ``errors`` of fields by name, ``problem`` of no field.
     """
-    more = {"shortest": settings.IRONAUTH_PASSWORD_MIN_LENGTH, **context}
+    more = {"shortest": settings.IRONAUTH_PASSWORD_MIN_LENGTH, "terms": terms.shown(), **context}
     return _page("sign_up.html", client, state, browser, **more)
 
 
@@ -116,8 +117,7 @@ def email_code(state: SignInState, client: Client | None, browser: str, **contex
     signs_up = state.code_for is CodeFor.SIGN_UP
     purpose = email_tokens.Purpose.VERIFY_EMAIL if signs_up else email_tokens.Purpose.SIGN_IN
     minutes = int(email_tokens.life(purpose).total_seconds() // 60)
-    more = {"signs_up": signs_up, "minutes": minutes, **context}
-    return _page("email_code.html", client, state, browser, **more)
+    return _page("email_code.html", client, state, browser, signs_up=signs_up, minutes=minutes, **context)
 
 
 def ask_email_code(state: SignInState, client: Client | None, browser: str, **context: Any) -> HttpResponse:
@@ -126,7 +126,7 @@ def ask_email_code(state: SignInState, client: Client | None, browser: str, **co
 
 
 def of_message(template: str, state: SignInState, client: Client | None, browser: str, **context: Any) -> HttpResponse:
-    """Return a page that asks for a message, or that a link in one opens in the browser that asked for it.
+    """Return a page that asks for a message or for the terms, or that a link opens in the browser that asked for it.
 
     Args:
         template: Its name.

@@ -70,6 +70,7 @@ class SignUpForm(SignInForm):
             return authorize_pages.sign_up(state, client, browser)
         context = transport.context_of_sign_in(request._request, "cookie")  # noqa: SLF001 - Django's request
         typed = {name: str(request.data.get(name, "")) for name in ("email", "name")}
+        typed["accepted"] = str(request.data.get("terms_version", ""))
         try:
             data = await self.validated(request, SignUpFormInput)
             done = await own_account.sign_up(**data, address=context.address, with_code=True)

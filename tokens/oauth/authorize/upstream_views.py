@@ -4,6 +4,7 @@ POST /oauth/upstream sends somebody to another provider; /oauth/upstream/<short 
 """
 
 from http import HTTPStatus
+from typing import Any
 from uuid import UUID
 
 import msgspec
@@ -17,8 +18,10 @@ from accounts.federation import units as federation
 from accounts.federation.errors import LastWayIn, UpstreamRefused, UpstreamUnavailable
 from accounts.federation.inputs import ConnectInput
 from accounts.federation.outputs import ConnectOut, IdentitiesOut, ProviderOut
+from accounts.federation.queries import identities as identities_of
 from accounts.federation.rules import Step
 from accounts.lockout import rate_limits
+from accounts.privacy import terms
 from accounts.users import step_up
 from accounts.users.signed_in import signed_in
 from ironauth.infrastructure.api.views import ApiRequest, AsyncAPIView
@@ -98,14 +101,57 @@ class UpstreamCallback(SignInForm):
             found = await services.verify(provider=provider, begun=begun, answer=answer)
             if isinstance(found, services.FirstStep):
                 waits = msgspec.structs.replace(state, upstream_id=begun.id, upstream=found.who)
-                if found.step is Step.SIGN_UP_FIRST:
-                    return authorize_pages.sign_up(waits, client, browser, email=found.email)
-                return authorize_pages.sign_in(waits, client, browser, email=found.email)
+                return _first(found.step, waits, client, browser, email=found.email)
             return await self.signed_in(request, found, state=state, client=client, context=context)
         except MfaRequired as needed:
             return self.ask_second_factor(needed, state, client, browser)
         except DomainError as error:
             return authorize_pages.sign_in(state, client, browser, **refusal_of(error))
+
+
+class TermsForm(SignInForm):
+    """POST /oauth/terms: consent to the terms, before an account is made of an identity at another provider."""
+
+    @extend_schema(exclude=True)
+    async def post(self, request: ApiRequest) -> HttpResponse:
+        """Make the account and sign in, or show the page again."""
+        state, client = await self.resumed_sign_in(request)
+        browser = authorization_state.browser_of(request)
+        context = transport.context_of_sign_in(request._request, "cookie")  # noqa: SLF001 - Django's request
+        if state.upstream_id is None:
+            raise Unanswerable(EXPIRED)
+        version = str(request.data.get("terms_version", ""))
+        try:
+            found = await services.accept_terms(waiting_id=state.upstream_id, browser=browser, version=version)
+            if isinstance(found, Step):
+                return _first(found, state, client, browser, email="")
+            if found is not None:
+                return await self.signed_in(request, found, state=state, client=client, context=context)
+        except ValidationFailed as error:
+            errors = {reason.field: [reason.message] for reason in error.errors}
+            return _terms(state, client, browser, errors=errors, status=error.status)
+        except MfaRequired as needed:
+            return self.ask_second_factor(needed, state, client, browser)
+        except DomainError as error:
+            return authorize_pages.sign_in(state, client, browser, **refusal_of(error))
+        raise Unanswerable(EXPIRED)
+
+
+def _terms(
+    state: AuthorizationState | AccountState, client: Client | None, browser: str, **context: Any
+) -> HttpResponse:
+    """Return the page that asks for consent to the terms; ``context``: ``errors`` by field, and ``status``."""
+    return authorize_pages.of_message("accept_terms.html", state, client, browser, terms=terms.shown(), **context)
+
+
+def _first(
+    step: Step, waits: AuthorizationState | AccountState, client: Client | None, browser: str, *, email: str
+) -> HttpResponse:
+    """Return the page of what comes first for an identity that opens nothing here yet."""
+    if step is Step.ACCEPT_TERMS:
+        return _terms(waits, client, browser)
+    page = authorize_pages.sign_up if step is Step.SIGN_UP_FIRST else authorize_pages.sign_in
+    return page(waits, client, browser, email=email)
 
 
 class UpstreamLogout(OAuthPage):
@@ -153,7 +199,7 @@ class IdentitiesView(AsyncAPIView):
     async def get(self, request: ApiRequest) -> IdentitiesOut:
         """Return the caller's identities, the oldest first, and the providers of which they have none."""
         await providers.refresh()
-        found = await database().read(federation.identities, signed_in(request).id)
+        found = await database().read(identities_of, signed_in(request).id)
         taken = {one.provider.slug for one in found}
         others = (ProviderOut(slug, name) for slug, name in providers.buttons().items() if slug not in taken)
         return IdentitiesOut(found, tuple(others))
