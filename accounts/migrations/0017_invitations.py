@@ -14,11 +14,6 @@ class Migration(migrations.Migration):
     ]
 
     operations = [
-        migrations.AlterField(
-            model_name='emailtoken',
-            name='purpose',
-            field=models.CharField(choices=[('verify_email', 'Verify Email'), ('change_email', 'Change Email'), ('reset_password', 'Reset Password'), ('restore_account', 'Restore Account'), ('sign_in', 'Sign In'), ('invitation', 'Invitation')], max_length=16),
-        ),
         migrations.CreateModel(
             name='Invitation',
             fields=[

@@ -107,6 +107,7 @@ DECODERS: Final = {
     "tokens/upstream/exchange.py": "a provider's answer, bounded there; its ID token is read by tokens/access/codec.py",
     "tokens/upstream/services.py": "a name that Apple has the browser bring beside its code, which is no token",
     "tokens/oauth/authorize/pages.py": "what this process has encoded",
+    "tokens/simplejwt/views.py": "a problem document that this process has written",
     "tokens/oauth/authorize/state.py": "what a MAC of ours was checked for",
     "tokens/oauth/authorize/sign_in_views.py": "an authenticator's answer, which is no token",
 }

@@ -18,8 +18,10 @@ pytestmark = [pytest.mark.django_db(transaction=True)]
 OPENID = "/.well-known/openid-configuration"
 OAUTH = "/.well-known/oauth-authorization-server"
 #: Endpoints that people's browsers visit, and pages under them: no client calls them by an address of its own.
-PAGES = frozenset({"code", "consent", "device", "signin", "signin-code", "signin-email", "signin-passkey", "signup"})
-PAGES |= {"upstream", "upstream-callback", "upstream-logout"}
+PAGES = frozenset(
+    {"account", "code", "consent", "device", "signin", "signin-code", "signin-email", "signin-passkey", "signup"}
+)
+PAGES |= {"forgot", "reset", "signin-link", "upstream", "upstream-callback", "upstream-logout"}
 
 
 async def test_two_names(api: httpx.AsyncClient, signing_key: str) -> None:
