@@ -48,6 +48,11 @@ _rules: dict[type[Model], Rule] = {}
 def register(model: type[Model], fate: Fate, because: str) -> None:
     """Add a model and what happens to its rows; one to be ``REMOVED`` has the column ``user_id``.
 
+    Args:
+        model: The model; each has one rule.
+        fate: What happens to the rows of an account.
+        because: The reason, which a test reads out when a model has none.
+
     Raises:
         ValueError: The model has a rule already.
     """

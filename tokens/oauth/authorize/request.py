@@ -153,6 +153,10 @@ async def enabled_client(client_id: str) -> Client:
 def target_of(client: Client, query: QueryDict) -> Target:
     """Return where the answer may go.
 
+    Args:
+        client: The client that the request names.
+        query: The parameters, not yet judged.
+
     Raises:
         Unanswerable: unless the client has registered exactly that.
     """
@@ -204,6 +208,11 @@ def check(client: Client, given: Mapping[str, str], target: Target, *, pushed: b
 async def with_hint(client: Client, request: AuthorizationRequest, token: str | None) -> AuthorizationRequest:
     """Return the request, of the person an ID token names if there is one; it may have expired.
 
+    Args:
+        client: The client that the token must have been made for.
+        request: The request, judged but for this.
+        token: The ``id_token_hint``; None without one.
+
     Raises:
         InvalidRequest: a token this server did not make for this client.
     """
@@ -253,6 +262,10 @@ def _code_challenge(client: Client, given: Mapping[str, str]) -> str:
 
 def scope_of(client: Client, asked: str) -> str:
     """Return the scope as it is stored. There is no default: what a client wants, it says (RFC 6749 §3.3).
+
+    Args:
+        client: Whose scopes are the bound.
+        asked: The parameter as it was received.
 
     Raises:
         InvalidScope: none, and for more than the client may have.

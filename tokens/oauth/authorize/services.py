@@ -93,6 +93,10 @@ def _sign_in(
 def answer(state: AuthorizationState, decision: Decision) -> Decision:
     """Return what comes next after a sign-in.
 
+    Args:
+        state: The authorization state of the page that was answered.
+        decision: What comes next, not yet held against the request.
+
     Raises:
         Refused: another person than the client wants.
     """
@@ -107,6 +111,11 @@ async def decide(*, request: AuthorizationRequest, client: Client, cookie: SsoCo
 
     Who is signed in and has allowed it, or need not: 2 queries, 1 more unless the client is trusted, 1 more once a
     minute.
+
+    Args:
+        request: The request, judged.
+        client: The client that it names.
+        cookie: The SSO cookie of the browser, not yet judged.
 
     Raises:
         Refused: where the client wants no questions.
@@ -147,7 +156,12 @@ async def allow(
 
 
 def deny(*, request: AuthorizationRequest, client: Client) -> Refused:
-    """Return what the client hears when the person says no."""
+    """Return what the client hears when the person says no.
+
+    Args:
+        request: The request, judged.
+        client: The client that it names.
+    """
     log.info("authorization_denied", client_id=client.client_id)
     return Refused(AccessDenied(), request.target)
 
