@@ -83,6 +83,11 @@ UNREACHED: Final = (
         ),
         "takes an authenticator, and is walked with one in tokens/sign_in/tests/test_passkeys.py",
     )
+    | {
+        "DELETE /api/v1/access/kept-devices/{device_id}": (
+            "takes a kept device, and is walked with one in tokens/sign_in/tests/test_kept_devices.py"
+        )
+    }
     | dict.fromkeys(
         (
             "POST /api/v1/access/signin/email",
