@@ -82,15 +82,17 @@ class MeView(AsyncAPIView):
         summary="Change my name",
         tags=["access"],
         request=ProfileInput,
-        responses={200: UserOut, 400: ValidationFailed},
+        responses={200: MeOut, 400: ValidationFailed},
     )
-    async def patch(self, request: ApiRequest) -> UserOut:
+    async def patch(self, request: ApiRequest) -> MeOut:
         """Change the display name; nothing else can be changed here, and an empty body changes nothing."""
         who = signed_in(request)
         data = await self.validated(request, ProfileInput)
-        if not data:
-            return await services.get_profile(user_id=who.id)
-        return await services.update_profile(user_id=who.id, session_id=who.session_id, **data)
+        if data:
+            user = await services.update_profile(user_id=who.id, session_id=who.session_id, **data)
+        else:
+            user = await services.get_profile(user_id=who.id)
+        return me_out(user, who.acting)
 
     @extend_schema(
         operation_id="access_me_delete",

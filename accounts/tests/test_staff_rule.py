@@ -11,7 +11,11 @@ from ironauth.tests.sweep import METHODS
 
 STAFF = "api/v1/"
 OF_PEOPLE = "api/v1/access/"
-IDS = {"user_id": "01a20000-0000-7000-8000-000000000000", "role": "editors"}
+IDS = {
+    "user_id": "01a20000-0000-7000-8000-000000000000",
+    "invitation_id": "01a20000-0000-7000-8000-000000000001",
+    "role": "editors",
+}
 
 
 def staff_patterns() -> list[URLPattern]:

@@ -18,7 +18,8 @@ pytestmark = [pytest.mark.django_db(transaction=True)]
 #: Asked by proxies about one request, of which they may pass on the query.
 NO_LIST: Final = {"/api/v1/access/verify"}
 ALL: Final = {
-    "/api/v1/users", "/api/v1/roles", "/api/v1/audit", "/api/v1/audit/export", "/api/v1/users/{user_id}/sessions",
+    "/api/v1/users", "/api/v1/users/invitations", "/api/v1/roles", "/api/v1/audit", "/api/v1/audit/export",
+    "/api/v1/users/{user_id}/sessions",
 }  # fmt: skip
 
 
