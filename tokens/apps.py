@@ -33,7 +33,7 @@ class TokensConfig(AppConfig):
         from tokens.oauth import expiry as oauth_expiry  # noqa: PLC0415 - as above
         from tokens.oauth.logout import delivery as logout_delivery  # noqa: PLC0415 - as above
         from tokens.oauth.logout import units as logout_notices  # noqa: PLC0415 - as above
-        from tokens.sessions import sso_logout  # noqa: PLC0415 - as above
+        from tokens.sessions import ending  # noqa: PLC0415 - as above
         from tokens.sessions import units as sessions  # noqa: PLC0415 - as above
         from tokens.sessions.acting import admin_session  # noqa: PLC0415 - as above
         from tokens.upstream import exchange as upstream_exchange  # noqa: PLC0415 - as above
@@ -45,8 +45,8 @@ class TokensConfig(AppConfig):
         first_proof.register()
         admin_devices.connect()
         admin_session.connect()
-        invariants.sessions_end.connect(sso_logout.all_end, dispatch_uid="tokens.sso_sessions_end")
-        sso_logout.clients_signed_out.connect(logout_notices.queue, dispatch_uid="tokens.logout_notices")
+        invariants.sessions_end.connect(ending.all_end, dispatch_uid="tokens.sso_sessions_end")
+        ending.clients_signed_out.connect(logout_notices.queue, dispatch_uid="tokens.logout_notices")
         client_units.client_ends.connect(oauth_expiry.end_of_client, dispatch_uid="tokens.oauth_ends")
         client_units.client_ends.connect(sessions.end_of_client, dispatch_uid="tokens.sessions_end")
         key_rotation.register_token_life(client_units.longest_access_token_s)

@@ -19,6 +19,7 @@ from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.http import client_context
 from tokens.clients.models import OAuthClient, OAuthClientSecret, client_tag
 from tokens.keys import pairwise
+from tokens.protocol import scope_set, scope_text
 
 CACHE_PREFIX = "oc:"
 KEEP_S = 300.0  # seconds; a change is heard of long before
@@ -70,6 +71,14 @@ class Client(msgspec.Struct, frozen=True):
     def is_public(self) -> bool:
         """Whether it can keep no secret."""
         return self.auth_method == OAuthClient.AuthMethod.NONE
+
+    def may_have(self, scope: str) -> bool:
+        """Return whether every scope of this text is one that staff have given the client."""
+        return scope_set(scope) <= self.scopes
+
+    def still_has(self, scope: str) -> str:
+        """Return a scope that was granted before, without what staff have taken from the client since."""
+        return scope_text(scope_set(scope) & self.scopes)
 
 
 class _Found(msgspec.Struct, frozen=True):

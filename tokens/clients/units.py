@@ -117,8 +117,9 @@ def rotate_secret(client_id: UUID, *, expire_old_in_s: int = EXPIRE_OLD_S, actor
 def disable(client_id: UUID, *, actor_id: UUID | None = None) -> int | None:
     """Refuse the client and whatever it holds from now on; return how many sessions that ended.
 
-    None when it was disabled before. Other workers hear of it within IRONAUTH_L1_MAX_STALE_S. One statement over its
-    sessions, however many.
+    None when it was disabled before. Its sessions end by the signal ``client_ends``, which ``tokens.apps`` connects to
+    ``tokens.sessions.units.end_of_client``. Other workers hear of it within IRONAUTH_L1_MAX_STALE_S. One
+    statement over its sessions, however many.
 
     Args:
         client_id: The client.

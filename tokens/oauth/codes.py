@@ -28,7 +28,6 @@ from ironauth.infrastructure.http.client_context import ClientContext
 from tokens.clients.models import digest_of
 from tokens.clients.registry import Client
 from tokens.oauth.models import AuthorizationCode
-from tokens.protocol import scope_set, scope_text
 from tokens.sessions import units as sessions
 from tokens.sessions.client_sessions import ConsentedAccess, open_client_session
 from tokens.sessions.models import Session
@@ -194,7 +193,7 @@ def _is_over(code: _Code) -> Outcome | None:
 
 
 def _consented(code: _Code, presented: PresentedCode, client: Client) -> ConsentedAccess:
-    left = scope_text(scope_set(code.scope) & client.scopes)  # without what staff have taken from the client since
+    left = client.still_has(code.scope)
     return ConsentedAccess(
         code.account, left, code.authenticated_at, code.amr, code.sso_session_id, presented.session_jkt
     )

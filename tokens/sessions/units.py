@@ -25,8 +25,8 @@ from ironauth.infrastructure.crypto.master_keys import newest_master_key_id
 from ironauth.infrastructure.db.compiled import CompiledSelect, Param
 from ironauth.infrastructure.http.client_context import ClientContext
 from tokens.clients.models import OAuthClient
+from tokens.sessions import ending, refresh_token
 from tokens.sessions import queries as session_queries
-from tokens.sessions import refresh_token, sso_logout
 from tokens.sessions.models import BY_PASSWORD, FIRST_PARTY_CLIENT, FIRST_PARTY_SCOPE, Session
 from tokens.sessions.queries import NewSession, OpenedSession, StoredSession
 
@@ -184,7 +184,7 @@ def end_own_session(*, session_id: UUID, user_id: UUID, epoch: int, from_session
     ended = session_queries.end_own(session_id, user_id=user_id, epoch=epoch, now=clock.now())
     if ended:
         details = {"from_session": str(from_session_id)}
-        sso_logout.cascade(session_id)
+        ending.cascade(session_id)
         audit.record(Event.SESSION_ENDED, actor_id=user_id, user_id=user_id, session_id=session_id, details=details)
     return ended
 
@@ -226,7 +226,7 @@ def end_session(*, session_id: UUID, reason: Session.RevokeReason) -> bool:
     """
     ended = session_queries.end(session_id, reason=reason, now=clock.now())
     if ended:
-        sso_logout.cascade(session_id)
+        ending.cascade(session_id)
     return ended
 
 
@@ -239,7 +239,7 @@ def end_sessions(*, session_ids: Sequence[UUID], reason: Session.RevokeReason) -
     """
     ended = Session.objects.filter(pk__in=session_ids).revoke(reason, clock.now())
     if ended:
-        sso_logout.cascade(*session_ids)
+        ending.cascade(*session_ids)
     return ended
 
 
@@ -272,7 +272,7 @@ def _end_oldest(account: Account, keep: UUID | None) -> None:
     for session_id in _longest_unused((one for one in live if one.id != keep), excess):
         # One that somebody else ends at this moment is theirs to record.
         if session_queries.end(session_id, reason=Session.RevokeReason.TOO_MANY, now=now):
-            sso_logout.cascade(session_id)
+            ending.cascade(session_id)
             audit.record(Event.SESSION_ENDED, user_id=account.id, session_id=session_id, details=TOO_MANY_DETAILS)
 
 

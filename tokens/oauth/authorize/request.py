@@ -273,7 +273,7 @@ def scope_of(client: Client, asked: str) -> str:
     """
     if not asked:
         raise InvalidScope("scope is missing: name what the application needs, for instance openid.")
-    if not _SCOPE.fullmatch(asked) or not scope_set(asked) <= client.scopes:
+    if not _SCOPE.fullmatch(asked) or not client.may_have(asked):
         raise InvalidScope
     return _at_most(scope_text(scope_set(asked)), "scope", SCOPE_CHARACTERS)
 

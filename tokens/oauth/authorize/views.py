@@ -30,7 +30,6 @@ from tokens.oauth.authorize.request import MAX_BYTES, AuthorizationRequest, Refu
 from tokens.oauth.authorize.services import Decision, Step
 from tokens.oauth.authorize.state import AccountState, AuthorizationState
 from tokens.oauth.endpoint import unique_parameters
-from tokens.protocol import scope_set
 from tokens.sessions import sso_browser, sso_session
 from tokens.sessions.sso_browser import Held
 from tokens.upstream import providers
@@ -96,7 +95,7 @@ class OAuthPage(PageLanguage, AsyncAPIView):
         asked = state.request
         if not state.device and not redirect_uris.matches(client.redirect_uris, asked.redirect_uri):
             raise Unanswerable(EXPIRED)
-        if not scope_set(asked.scope) <= client.scopes:
+        if not client.may_have(asked.scope):
             raise Unanswerable(EXPIRED)
         return state, client
 

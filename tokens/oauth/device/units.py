@@ -21,7 +21,6 @@ from tokens.clients.registry import Client
 from tokens.oauth import device_codes
 from tokens.oauth.consent import units as consents
 from tokens.oauth.models import DeviceGrant
-from tokens.protocol import scope_set, scope_text
 from tokens.sessions import sso_session
 from tokens.sessions.client_sessions import ConsentedAccess, open_client_session
 from tokens.sessions.queries import OpenedSession
@@ -223,7 +222,7 @@ def _granted(row: DeviceGrant, client: Client, session_jkt: str, context: Client
     account = account_snapshot(row.user_id)
     if account is None or not account.user.is_active or account.session_epoch != row.epoch:
         return Polled(Outcome.INACTIVE)
-    left = scope_text(scope_set(row.scope) & client.scopes)  # without what staff have taken from the client since
+    left = client.still_has(row.scope)
     consented = ConsentedAccess(account, left, row.authenticated_at, row.amr, row.sso_session_id, session_jkt)
     opened = open_client_session(
         client=client, consented=consented, context=context, session_id=session_id, elsewhere=True

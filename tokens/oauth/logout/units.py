@@ -43,7 +43,7 @@ class Claimed(NamedTuple):
 def queue(*, signed_in: set[tuple[str, UUID, UUID]], **_: object) -> None:
     """Queue a notice for each client, person and SSO session whose client wants to hear of its end. 2 queries at most.
 
-    A receiver of ``sso_logout.clients_signed_out``.
+    A receiver of ``ending.clients_signed_out``.
 
     Args:
         signed_in: Client, person and SSO session of each that has ended.

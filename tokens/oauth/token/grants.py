@@ -70,7 +70,7 @@ async def by_refresh_token(asked: TokenRequest) -> TokenResponse:
     client = asked.client
     wanted = scope_set(asked.parameters.get("scope", ""))
     parsed = refresh_token.parse(asked.required("refresh_token"))
-    if not wanted <= client.scopes:
+    if not client.may_have(scope_text(wanted)):
         raise InvalidScope
     if parsed is None:
         await refuse(asked)
@@ -90,7 +90,7 @@ async def by_refresh_token(asked: TokenRequest) -> TokenResponse:
         raise InvalidScope
     if rotation.opened is None:
         await refuse(asked)
-    scope = scope_text(wanted or scope_set(rotation.opened.scope) & client.scopes)
+    scope = scope_text(wanted) or client.still_has(rotation.opened.scope)
     return await answer(asked, rotation.opened, key, mark, scope=scope, id_key=id_key)
 
 

@@ -1,4 +1,4 @@
-"""What ends with an SSO session: the sessions of clients that began in it, and what those clients are told.
+"""What follows the end of sessions: every worker hears of it, and with an SSO session end those that began in it.
 
 Code that ends single sessions calls ``cascade``. Code that ends all of a person's sessions raises their epoch, which
 the sessions of clients carry as well, so those end by themselves; ``all_end`` has their clients told.
