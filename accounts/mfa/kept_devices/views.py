@@ -15,6 +15,8 @@ from ironauth.infrastructure.http.client_context import kept_device_of
 class KeptDevicesView(AsyncAPIView):
     """GET /api/v1/access/kept-devices."""
 
+    while_acting = frozenset({"GET"})
+
     @extend_schema(
         operation_id="access_kept_devices",
         summary="List the devices on which my second factor is not asked for",

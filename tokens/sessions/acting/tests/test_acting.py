@@ -54,6 +54,7 @@ CONTEXT = ClientContext("192.0.2.7", "Support/1.0", "", "")
 OPEN = {
     ("GET", "/api/v1/access/me"),
     ("GET", "/api/v1/access/me/language"),
+    ("GET", "/api/v1/access/kept-devices"),
     ("GET", "/api/v1/access/mfa"),
     ("GET", "/api/v1/access/sessions"),
     ("GET", "/api/v1/access/identities"),
