@@ -44,12 +44,12 @@ async def stage(api: httpx.AsyncClient, pair: Pair, member: Member) -> Stage:
 
 @pytest.fixture
 def statements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Every statement of this process but those that begin a transaction."""
+    """Every statement of this process but those that begin a transaction or prepare a new connection."""
     seen: list[str] = []
     original = CursorWrapper.execute
 
     def watch(self: CursorWrapper, sql: Any, params: Any = None) -> Any:
-        if not str(sql).startswith("BEGIN"):
+        if not str(sql).startswith(("BEGIN", "PRAGMA")):
             seen.append(str(sql))
         return original(self, sql, params)
 

@@ -21,6 +21,7 @@ OFFERED = [
     ("accounts_auditevent", "outcome", "failure"),
     ("accounts_auditevent", "hours", "24"),
     ("accounts_outgoingmail", "state", "waiting"),
+    ("accounts_invitation", "state", "waiting"),
     ("tokens_session", "state", "ended"),
     ("tokens_oauthclient", "state", "disabled"),
 ]

@@ -39,6 +39,8 @@ KEYS = json.dumps({"keys": [KEY.as_dict(private=False)]})
 #: Modules that read JSON in another way, and whose JSON it is.
 OURS = {
     "ironauth/infrastructure/http/handler.py": "a problem document of ours",
+    "accounts/pages/calls.py": "an answer of our own API",
+    "tokens/simplejwt/views.py": "a problem document of ours",
     "ironauth/infrastructure/telemetry/logs.py": "a line of our own log",
     "ironauth/infrastructure/telemetry/metrics.py": "a name of our own metrics",
     "ironauth/infrastructure/telemetry/metrics_export.py": "a name of our own metrics",

@@ -21,7 +21,7 @@ OAUTH = "/.well-known/oauth-authorization-server"
 PAGES = frozenset(
     {"account", "code", "consent", "device", "signin", "signin-code", "signin-email", "signin-passkey", "signup"}
 )
-PAGES |= {"forgot", "reset", "signin-link", "upstream", "upstream-callback", "upstream-logout"}
+PAGES |= {"forgot", "reset", "signin-link", "terms", "upstream", "upstream-callback", "upstream-logout"}
 
 
 async def test_two_names(api: httpx.AsyncClient, signing_key: str) -> None:
