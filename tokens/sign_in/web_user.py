@@ -13,6 +13,7 @@ from uuid import UUID
 
 from asgiref.sync import async_to_sync, sync_to_async
 from django.contrib.auth import get_user_model
+from django.contrib.auth.models import AnonymousUser
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.utils.cache import patch_vary_headers
@@ -39,18 +40,20 @@ class WebUserMiddleware(MiddlewareMixin):
     def process_view(
         self, request: HttpRequest, _view: Callable[..., Any], _args: tuple[Any, ...], _kwargs: dict[str, Any]
     ) -> None:
-        """Replace Django's user where a view of the project asks for it; nothing is read before."""
+        """Replace Django's user where a view of the project asks for it; nothing is read before.
+
+        Never by the session of the admin, which signs staff in there and nowhere else.
+        """
         match = request.resolver_match
         if match is None or ADMIN in match.app_names:
             return
         own: Any = request
-        before = own.user
         known: list[Any] = []
 
         def user() -> Any:
             own.web_user_was_asked_for = True
             if not known:
-                known.append(_signed_in(request) or before)
+                known.append(_signed_in(request) or AnonymousUser())
             return known[0]
 
         # As Django's own middleware sets them, whose types they have.

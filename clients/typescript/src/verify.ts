@@ -150,6 +150,7 @@ export class Verifier {
     if (cnf !== undefined && (typeof bound !== "string" || bound === "")) {
       throw new InvalidToken("the token is bound in a way that is not known here");
     }
+    if ("act" in said) actedByClients(said["act"]);
     const roles = said["roles"] ?? [];
     if (!Array.isArray(roles) || roles.some((role) => typeof role !== "string")) throw new InvalidToken("roles");
     return {
@@ -207,7 +208,7 @@ async function proofClaims(proof: string, jkt: string): Promise<Json> {
 }
 
 function parts(token: string): [string, string] {
-  const found = token.length <= LONGEST ? token.split(".") : [];
+  const found = typeof token === "string" && token.length <= LONGEST ? token.split(".") : [];
   if (found.length !== 3) throw new InvalidToken("the token is none");
   return [found[0]!, found[1]!];
 }
@@ -223,6 +224,14 @@ async function signed(token: string, jwk: Json, algorithm: AlgorithmIdentifier |
     return await crypto.subtle.verify(how, key, decode(token.slice(end + 1)), bytesOf(token.slice(0, end)));
   } catch {
     return false;
+  }
+}
+
+/** Throw InvalidToken for a token by which a member of staff looks at an account: it is for IronAuth's own pages. */
+function actedByClients(act: unknown): void {
+  for (let each: unknown = act; each !== undefined; each = (each as Json)["act"]) {
+    const known = typeof each === "object" && each !== null && ((each as Json)["kind"] ?? "client") === "client";
+    if (!known) throw new InvalidToken("the token is one of staff who act as a person");
   }
 }
 

@@ -75,7 +75,8 @@ test("every wrong claim and header is refused", async () => {
     { iss: "https://other.example" }, { aud: "other" }, { aud: undefined }, { exp: server.now - 10 }, { exp: "soon" },
     { exp: null }, { iat: server.now + 11 }, { nbf: server.now + 11 }, { sub: undefined }, { sub: 7 }, { sub: "" },
     { jti: undefined }, { client_id: undefined }, { cnf: {} }, { cnf: { "x5t#S256": "a" } }, { cnf: "x" },
-    { roles: "admin" }, { roles: [1] },
+    { roles: "admin" }, { roles: [1] }, { act: { sub: "s", kind: "staff" } }, { act: "s" }, { act: null },
+    { act: { sub: "c", act: { sub: "s", kind: "staff" } } },
   ];
   for (const wrong of claims) {
     await assert.rejects(verifier.verify(await server.token(wrong)), InvalidToken, JSON.stringify(wrong));
@@ -86,8 +87,9 @@ test("every wrong claim and header is refused", async () => {
   }
   await assert.rejects(verifier.verify(await server.token({}, {}, await ed25519())), InvalidToken);
   const good = await server.token();
-  for (const wrong of ["", "a", "a.b", "a.b.c", `${good}.d`, good.slice(0, -6) + "AAAAAA", good + "=", `${"a".repeat(5_000)}.b.c`]) {
-    await assert.rejects(verifier.verify(wrong), InvalidToken, wrong.slice(0, 20));
+  assert.equal((await verifier.verify(await server.token({ act: { sub: "c", act: { sub: "d" } } }))).subject, "person-1");
+  for (const wrong of [undefined, "", "a", "a.b", "a.b.c", `${good}.d`, good.slice(0, -6) + "AAAAAA", good + "=", `${"a".repeat(5_000)}.b.c`]) {
+    await assert.rejects(verifier.verify(wrong), InvalidToken, String(wrong).slice(0, 20));
   }
 });
 

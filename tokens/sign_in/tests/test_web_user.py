@@ -26,19 +26,19 @@ def view(_request: Any) -> HttpResponse:
     return HttpResponse()
 
 
-def asked(cookies: dict[str, str], *, app_name: str = "") -> Any:
-    """Return a request with these cookies as a view gets it, after Django's own middleware found nobody."""
+def asked(cookies: dict[str, str], *, app_name: str = "", found: Any = None) -> Any:
+    """Return a request with these cookies as a view gets it, after Django's own middleware found that person or nobody."""
     request: Any = RequestFactory().get("/")
     request.COOKIES.update(cookies)
-    request.user = AnonymousUser()
+    request.user = found or AnonymousUser()
     request.resolver_match = ResolverMatch(view, (), {}, app_names=[app_name] if app_name else None)
     WebUserMiddleware(view).process_view(request, view, (), {})
     return request
 
 
-async def address(cookies: dict[str, str], *, app_name: str = "") -> str:
+async def address(cookies: dict[str, str], *, app_name: str = "", found: Any = None) -> str:
     """Return the address of the person that an async view is told, "" for nobody."""
-    request = asked(cookies, app_name=app_name)
+    request = asked(cookies, app_name=app_name, found=found)
     user = await request.auser() if hasattr(request, "auser") else request.user
     return user.email if user.is_authenticated else ""
 
@@ -63,6 +63,14 @@ async def test_the_admin_keeps_its_own_sign_in(cookies: dict[str, str]) -> None:
     """A view of any AdminSite is told nobody, whatever cookies the browser has."""
     assert await address(cookies, app_name="admin") == ""
     assert await address({}) == ""
+
+
+async def test_a_session_of_the_admin_signs_nobody_in(cookies: dict[str, str], member: Member) -> None:
+    """A view of the project sees nobody where only the admin's session is there, and else who is signed in at our pages."""
+    staff = await sync_to_async(User.objects.create_user)(email="staff@example.com", is_staff=True, is_superuser=True)
+    assert await address({}, found=staff) == ""
+    assert await address({}, found=staff, app_name="admin") == "staff@example.com"
+    assert await address(cookies, found=staff) == member["email"]
 
 
 async def test_an_exchanged_refresh_token_signs_nobody_in(
