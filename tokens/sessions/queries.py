@@ -324,9 +324,10 @@ def of_user(*, user_id: UUID, current_id: UUID) -> list[SessionOut]:
 
 
 def _actors_of(found: Iterable[Session]) -> dict[UUID, str]:
-    """Return what the staff who opened these sessions are called: their names, or ids. 1 query, or none."""
+    """Return what the staff who opened these sessions are called: their names, or addresses. 1 query, or none."""
     ids = {session.actor_id for session in found if session.actor_id is not None}
-    named = dict(User.objects.filter(pk__in=ids).values_list("pk", "name")) if ids else {}
+    staff = User.objects.filter(pk__in=ids).values_list("pk", "name", "email") if ids else ()
+    named = {pk: name or email for pk, name, email in staff}
     return {one: named.get(one) or str(one) for one in ids}
 
 

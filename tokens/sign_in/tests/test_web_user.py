@@ -27,7 +27,7 @@ def view(_request: Any) -> HttpResponse:
 
 
 def asked(cookies: dict[str, str], *, app_name: str = "", found: Any = None) -> Any:
-    """Return a request with these cookies as a view gets it, after Django's own middleware found that person or nobody."""
+    """Return a request with these cookies as a view gets it, after Django's own middleware found ``found``."""
     request: Any = RequestFactory().get("/")
     request.COOKIES.update(cookies)
     request.user = found or AnonymousUser()
@@ -66,7 +66,7 @@ async def test_the_admin_keeps_its_own_sign_in(cookies: dict[str, str]) -> None:
 
 
 async def test_a_session_of_the_admin_signs_nobody_in(cookies: dict[str, str], member: Member) -> None:
-    """A view of the project sees nobody where only the admin's session is there, and else who is signed in at our pages."""
+    """A view of the project sees nobody by the admin's session alone, and else who is signed in at our pages."""
     staff = await sync_to_async(User.objects.create_user)(email="staff@example.com", is_staff=True, is_superuser=True)
     assert await address({}, found=staff) == ""
     assert await address({}, found=staff, app_name="admin") == "staff@example.com"
