@@ -61,6 +61,17 @@ def of_proof(name: str, act: Act, answer: Answer | None) -> Refusal:
     return _refusal(name, answer, {where: [body["detail"]]} if where else {}, {*places.values()})
 
 
+def wait_text(seconds: int) -> str:
+    """Return in the reader's language how long somebody has to wait who tried too often, in whole minutes."""
+    minutes = -(-seconds // 60)
+    text = ngettext(
+        "There were too many attempts. Try again in {count} minute.",
+        "There were too many attempts. Try again in {count} minutes.",
+        minutes,
+    )
+    return text.format(count=minutes)
+
+
 def _refusal(name: str, answer: Answer, errors: dict[str, list[str]], fields: set[str]) -> Refusal:
     """Return a refusal: at the fields that the form has, the rest at none."""
     body = answer.body or {}
@@ -68,12 +79,6 @@ def _refusal(name: str, answer: Answer, errors: dict[str, list[str]], fields: se
     others = " ".join(gettext(reason) for field, reasons in errors.items() if field not in fields for reason in reasons)
     wait_s = answer.response.headers.get("Retry-After", "")
     if answer.status == 429 and wait_s.isdigit():  # noqa: PLR2004 - RFC 6585 §4
-        minutes = -(-int(wait_s) // 60)
-        text = ngettext(
-            "There were too many attempts. Try again in {count} minute.",
-            "There were too many attempts. Try again in {count} minutes.",
-            minutes,
-        )
-        return Refusal(name, answer.status, text.format(count=minutes), wait_s=wait_s)
+        return Refusal(name, answer.status, wait_text(int(wait_s)), wait_s=wait_s)
     problem = others or ("" if at_fields else body.get("detail") or _("The request could not be answered."))
     return Refusal(name, answer.status, problem, at_fields, wait_s)
