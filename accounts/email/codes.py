@@ -6,6 +6,7 @@ tries (``accounts.outbox.tokens``).
 
 import time
 import uuid
+from typing import Final
 
 from accounts import email_address as emails
 from accounts.audit import recording as audit
@@ -22,13 +23,46 @@ from accounts.users import queries as user_queries
 from accounts.users import services as accounts
 from accounts.users.queries import Credentials
 from accounts.users.services import Authenticated
+from ironauth.infrastructure.core import base64url
 from ironauth.infrastructure.core.constant_time import REFUSAL_STEP_S, answered_evenly, wait_for_step
 from ironauth.infrastructure.core.errors import Unavailable
+from ironauth.infrastructure.crypto import sealing
+from ironauth.infrastructure.crypto.master_keys import MasterKeyMissingError, register_purpose
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.http.client_context import ClientContext
 from ironauth.infrastructure.telemetry.logs import get_logger
 
 log = get_logger()
+
+_SIGN_UP: Final = register_purpose("ironauth sign-up of a page")
+EPOCH_BYTES: Final = 4
+ID_BYTES: Final = 16
+
+
+def sealed_sign_up(*, email: str, user_id: uuid.UUID, epoch: int) -> str:
+    """Return which account a page's sign-up has made, for the page to bring back; nobody can read it.
+
+    An account that was not made, because the address was taken, has such a value too, of the same length.
+
+    Args:
+        email: The address that was signed up.
+        user_id: The account's id.
+        epoch: The epoch it was made in.
+    """
+    secret = user_id.bytes + epoch.to_bytes(EPOCH_BYTES, "big")
+    key_id, sealed = sealing.seal(secret, _SIGN_UP, emails.fold(email).encode())
+    return f"{base64url.encode(sealed)}.{key_id}"
+
+
+def _opened_sign_up(sign_up: str, key: str) -> tuple[uuid.UUID, int]:
+    """Return the account's id and epoch; an id that nobody has where the master key has left the settings."""
+    text, _, key_id = sign_up.partition(".")
+    sealed = base64url.decode(text, len(text))
+    try:
+        secret = sealing.unseal(key_id, sealed or b"", _SIGN_UP, key.encode())
+    except (MasterKeyMissingError, sealing.SealBrokenError):
+        return uuid.UUID(int=0), 0
+    return uuid.UUID(bytes=secret[:ID_BYTES]), int.from_bytes(secret[ID_BYTES:], "big")
 
 
 async def confirm_sign_up(
@@ -52,6 +86,7 @@ async def confirm_sign_up(
         InvalidEmailCode: (401) see there.
         Throttled: (429) the account or the client has failed too often.
     """
+    began = time.monotonic_ns()
     attempt, _ = await accounts.admit(email, context)
     try:
         found = await database().write(email_tokens.take_try, code_id, code, Purpose.VERIFY_EMAIL)
@@ -59,6 +94,7 @@ async def confirm_sign_up(
         await throttling.give_back(attempt)
         raise
     if found is None:
+        await wait_for_step(began, REFUSAL_STEP_S)  # a token that is there takes longer than one that is gone
         raise InvalidEmailCode
     try:
         await database().write(email_units.confirm, found=found, owner=BySignUp())
@@ -72,11 +108,13 @@ async def confirm_sign_up(
     return account, attempt
 
 
-async def repeat_sign_up_code(*, code_id: uuid.UUID, email: str, address: str) -> uuid.UUID:
+async def repeat_sign_up_code(*, sign_up: str, email: str, address: str) -> uuid.UUID:
     """Send another message for a page's sign-up; return the token whose code is good now.
 
+    It is a new token every time, from whichever of its pages somebody asks, and whether or not the address was taken.
+
     Args:
-        code_id: The token whose code was good until now.
+        sign_up: What `sealed_sign_up` returned.
         email: The address that the page has asked for.
         address: The client's.
 
@@ -85,8 +123,9 @@ async def repeat_sign_up_code(*, code_id: uuid.UUID, email: str, address: str) -
     """
     async with answered_evenly():
         await rate_limits.admit_mail(kind="verification", email=email, address=address)
-        new_id = await database().write(email_units.repeat_sign_up_code, code_id)
-    return new_id or code_id
+        key = emails.fold(email)
+        user_id, epoch = _opened_sign_up(sign_up, key)
+        return await database().write(email_units.repeat_sign_up_code, key, user_id=user_id, epoch=epoch)
 
 
 async def request_sign_in_code(*, email: str, address: str, page: str = "") -> uuid.UUID:

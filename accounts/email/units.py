@@ -20,7 +20,6 @@ from accounts.mfa import factors
 from accounts.outbox import queue as outbox
 from accounts.outbox import tokens as email_tokens
 from accounts.outbox.kinds import Kind
-from accounts.outbox.models import EmailToken
 from accounts.outbox.tokens import FoundToken, Purpose
 from accounts.privacy import queries as deletion_queries
 from accounts.users import queries as user_queries
@@ -116,21 +115,25 @@ def prove_by_code(found: FoundToken) -> user_queries.Credentials:
     return person
 
 
-def repeat_sign_up_code(token_id: uuid.UUID) -> uuid.UUID | None:
+def repeat_sign_up_code(key: str, *, user_id: uuid.UUID, epoch: int) -> uuid.UUID:
     """Queue another message for the account that a page's sign-up made; return the new token's id.
 
-    None where the old token is gone: it was used, or the account has changed. Five queries.
+    Who types its code keeps the account's password (``BySignUp``), so the account has to be the one that was made,
+    with the password it was made with. Else the token is a dummy: it looks the same, and opens nothing. Five queries,
+    no matter which.
+
+    Args:
+        key: The folded address that was signed up.
+        user_id: The account that the sign-up made; where the address was taken, an id that nobody has.
+        epoch: The epoch it was made in, which another password or a deactivation ends.
     """
-    found = EmailToken.objects.filter(pk=token_id, purpose=Purpose.VERIFY_EMAIL, code_tries__isnull=False)
-    row = found.values_list("user_id").first()
-    if row is None:
-        return None
-    user = user_queries.lock(row[0]) if row[0] else None
+    user = user_queries.lock(user_id)
     waits = user is not None and user.is_active and user.email_verified_at is None
-    holder = user_queries.Holder(user.pk, user.email, user.is_active, None) if user is not None and waits else None
-    user_id, new_token_id = ask(holder, Purpose.VERIFY_EMAIL, Kind.VERIFY_EMAIL, with_code=True)
-    audit.record(Event.VERIFICATION_REQUESTED, user_id=user_id)
-    return new_token_id
+    same = user is not None and user.email_key == key and user.session_epoch == epoch
+    holder = user_queries.Holder(user.pk, user.email, True, None) if user is not None and waits and same else None
+    holder_id, token_id = ask(holder, Purpose.VERIFY_EMAIL, Kind.VERIFY_EMAIL, with_code=True)
+    audit.record(Event.VERIFICATION_REQUESTED, user_id=holder_id)
+    return token_id
 
 
 def reset_password(*, found: FoundToken, new: str) -> None:
@@ -260,7 +263,8 @@ class BySession(NamedTuple):
 class BySignUp(NamedTuple):
     """The browser has made this account, and typed the code of the token of its sign-up.
 
-    The token goes with the password it was made under: while it is there, the password is the one that was typed.
+    The token goes with the password it was made under, and another one is made for that password alone: while it is
+    there, the password is the one that was typed.
     """
 
 

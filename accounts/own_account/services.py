@@ -8,6 +8,7 @@ from django.db import IntegrityError
 
 from accounts import email_address as emails
 from accounts.audit.recording import Event
+from accounts.email import codes
 from accounts.errors import EmailTaken, SignUpClosed, UserProtected
 from accounts.lockout import rate_limits
 from accounts.own_account import units
@@ -30,11 +31,12 @@ from ironauth.infrastructure.telemetry.logs import get_logger
 class SignedUp(NamedTuple):
     """What came of a sign-up. ``user``: None where the address has to be verified first, whether or not it was taken.
 
-    ``code_id``: the token whose code the page asks for, where it does.
+    ``code_id``: the token whose code the page asks for, where it does. ``sign_up``: what it asks for another one with.
     """
 
     user: UserOut | None
     code_id: uuid.UUID | None = None
+    sign_up: str = ""
 
 
 async def sign_up(
@@ -88,11 +90,12 @@ async def _sign_up_untold(*, email: str, password: str, name: str, with_code: bo
     await rate_limits.admit_mail(kind="sign-up", email=email)
     encoded = await passwords.hash_password(password)
     async with answered_evenly():
-        user_id, token_id = await database().write(
-            units.create_untold, email=email, encoded=encoded, name=name, with_code=with_code
-        )
-    get_logger().info("user_signed_up" if user_id else "sign_up_repeated", user_id=str(user_id) if user_id else None)
-    return SignedUp(None, token_id if with_code else None)
+        done = await database().write(units.create_untold, email=email, encoded=encoded, name=name, with_code=with_code)
+    user_id = str(done.user_id) if done.user_id else None
+    get_logger().info("user_signed_up" if user_id else "sign_up_repeated", user_id=user_id)
+    if not with_code:
+        return SignedUp(None)
+    return SignedUp(None, done.token_id, codes.sealed_sign_up(email=email, user_id=done.made_id, epoch=done.epoch))
 
 
 async def delete_account(

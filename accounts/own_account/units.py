@@ -1,6 +1,7 @@
 """Units of work of a sign-up: an account, and the message that verifies its address. One transaction each."""
 
 import uuid
+from typing import NamedTuple
 
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event, Outcome
@@ -15,14 +16,26 @@ from accounts.users.models import User
 from accounts.users.outputs import UserOut, user_out
 
 
-def create_untold(
-    *, email: str, encoded: str, name: str, with_code: bool = False
-) -> tuple[uuid.UUID | None, uuid.UUID]:
+class Untold(NamedTuple):
+    """What a sign-up has made where nobody is told whether the address was taken.
+
+    Attributes:
+        user_id: Who it is; None where the address was taken.
+        token_id: The message's token; where the address was taken, it opens nothing.
+        made_id: The id of the account; where the address was taken, one that nobody has.
+        epoch: The epoch of the account.
+    """
+
+    user_id: uuid.UUID | None
+    token_id: uuid.UUID
+    made_id: uuid.UUID
+    epoch: int
+
+
+def create_untold(*, email: str, encoded: str, name: str, with_code: bool = False) -> Untold:
     """Create a person and queue the message that verifies the address.
 
-    Returns:
-        Who it is, and the id of the message's token. None and a token that opens nothing when the address is taken:
-        then its owner gets a message about it, by the same statements.
+    When the address is taken, its owner gets a message about it, by the same statements.
     """
     user = User.objects.hashed(email=email, encoded=encoded, name=name, **terms.kept())
     added = user_queries.add_unless_taken(user)
@@ -30,13 +43,13 @@ def create_untold(
     if added:
         user_id, token_id = email_units.ask(holder, Purpose.VERIFY_EMAIL, Kind.VERIFY_EMAIL, with_code=with_code)
         audit.record(Event.SIGN_UP, actor_id=user_id, user_id=user_id)
-        return user_id, token_id
+        return Untold(user_id, token_id, user.pk, user.session_epoch)
     token_id = email_tokens.issue(purpose=Purpose.VERIFY_EMAIL, user_id=None, with_code=with_code)
     recipient = holder.email if holder and holder.is_active else ""
     holder_id = holder.id if holder else None
     outbox.enqueue(Kind.ACCOUNT_EXISTS, recipient=recipient, user_id=holder_id)
     audit.record(Event.SIGN_UP, outcome=Outcome.REFUSED, user_id=holder_id)
-    return None, token_id
+    return Untold(None, token_id, user.pk, user.session_epoch)
 
 
 def create_unverified(*, email: str, encoded: str, name: str) -> UserOut:

@@ -113,7 +113,9 @@ async def test_known_and_unknown_addresses_get_the_same_answer(
     assert await EmailToken.objects.acount() == len(wanted)
 
 
-@pytest.mark.parametrize("unit", [email_units.request_reset, email_units.request_verification])
+@pytest.mark.parametrize(
+    "unit", [email_units.request_reset, email_units.request_verification, email_units.request_sign_in_code]
+)
 def test_known_and_unknown_addresses_cost_the_same(unit: Callable[[str], Any], user: User) -> None:
     """The same statements in the same order, and no hash."""
     jobs = hash_pool().stats().completed

@@ -77,7 +77,9 @@ class SignUpForm(SignInForm):
         except (exceptions.ValidationError, DomainError) as error:
             return authorize_pages.sign_up(state, client, browser, **typed, **_marked(error))
         if done.user is None:
-            waits = msgspec.structs.replace(state, email=data["email"], code_id=done.code_id, code_for=CodeFor.SIGN_UP)
+            waits = msgspec.structs.replace(
+                state, email=data["email"], code_id=done.code_id, code_for=CodeFor.SIGN_UP, sign_up=done.sign_up
+            )
             return authorize_pages.email_code(waits, client, browser)
         try:
             proof = await services.verify_sign_up(user_id=done.user.id)
@@ -142,9 +144,8 @@ class CodeForm(SignInForm):
     async def _again(
         state: AuthorizationState | AccountState, client: Client | None, browser: str, context: ClientContext
     ) -> HttpResponse:
-        assert state.code_id is not None
         if state.code_for is CodeFor.SIGN_UP:
-            code_id = await codes.repeat_sign_up_code(code_id=state.code_id, email=state.email, address=context.address)
+            code_id = await codes.repeat_sign_up_code(sign_up=state.sign_up, email=state.email, address=context.address)
         else:
             address, page = context.address, mailed_pages.SIGN_IN
             code_id = await codes.request_sign_in_code(email=state.email, address=address, page=page)

@@ -47,6 +47,7 @@ class SignInState(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
         email: The address that a code was sent to.
         code_id: The token of that code; it opens nothing without the code.
         code_for: What the code is for.
+        sign_up: Which account the page's sign-up has made, sealed: it is for us alone.
         upstream_id: The identity at another provider that is linked to who signs in; it waits in this browser alone.
         upstream: What that identity is called on the page.
     """
@@ -57,6 +58,7 @@ class SignInState(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
     email: str = ""
     code_id: UUID | None = None
     code_for: CodeFor = CodeFor.SIGN_IN
+    sign_up: str = ""
     upstream_id: UUID | None = None
     upstream: str = ""
 
