@@ -115,6 +115,14 @@ class LastSuperuser(errors.Conflict):
     detail = "This is the last active superuser: make another one first (manage.py createsuperuser)."
 
 
+class LastWayIn(errors.Conflict):
+    """409: without this passkey or identity the person could not sign in any more."""
+
+    code = "last_way_in"
+    title = "The last way to sign in"
+    detail = _("Set a password or add another way to sign in first: without this one you could not sign in any more.")
+
+
 class UserProtected(errors.Conflict):
     """409: rows that must not be without this account refer to it."""
 

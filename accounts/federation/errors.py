@@ -35,11 +35,3 @@ class IdentityTaken(errors.Conflict):
     code = "identity_taken"
     title = "Identity in use"
     detail = _("This identity belongs to another account here, or you have connected another one of the same provider.")
-
-
-class LastWayIn(errors.Conflict):
-    """409: without this identity the person could not sign in any more."""
-
-    code = "last_way_in"
-    title = "The last way to sign in"
-    detail = _("Set a password or add a passkey first: without this identity you could not sign in any more.")

@@ -2,7 +2,7 @@
 
 import hashlib
 from datetime import timedelta
-from typing import NamedTuple
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from django.conf import settings
@@ -17,13 +17,12 @@ from accounts.audit import recording as audit
 from accounts.audit.recording import Event
 from accounts.errors import InvalidCredentials
 from accounts.federation import queries
-from accounts.federation.errors import IdentityTaken, LastWayIn, UpstreamRefused
+from accounts.federation.errors import IdentityTaken, UpstreamRefused
 from accounts.federation.kinds.kind import UpstreamPerson
 from accounts.federation.models import SUBJECT_CHARACTERS, URI_CHARACTERS, Identity, UpstreamProvider, UpstreamSignIn
 from accounts.federation.queries import Begun
 from accounts.federation.rules import Holder, Step, Told, next_step
 from accounts.invitations import queries as invitations
-from accounts.mfa.passkeys.models import Passkey
 from accounts.outbox import queue as outbox
 from accounts.outbox import tokens as email_tokens
 from accounts.outbox.kinds import Kind
@@ -34,6 +33,9 @@ from accounts.users.models import User
 from accounts.users.queries import Credentials
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.errors import NotFound
+
+#: Names an identity among the ways in.
+WAY_IN: Final = "identity"
 
 
 class Resolved(NamedTuple):
@@ -314,8 +316,7 @@ def unlink(*, user_id: UUID, identity_id: UUID, session_id: UUID | None) -> None
     identity = Identity.objects.select_related("provider").filter(pk=identity_id, user_id=user_id).first()
     if identity is None:
         raise NotFound
-    if not has_other_way_in(user, identity_id):
-        raise LastWayIn
+    user_rules.keep_a_way_in(user, kind=WAY_IN, without=identity_id)
     identity.delete()
     outbox.enqueue(
         Kind.IDENTITY_UNLINKED, recipient=user.email, user_id=user_id, facts={"provider": identity.provider.name}
@@ -323,15 +324,9 @@ def unlink(*, user_id: UUID, identity_id: UUID, session_id: UUID | None) -> None
     audit.record_own(Event.IDENTITY_UNLINKED, user_id, session_id, provider=identity.provider.slug)
 
 
-def has_other_way_in(user: User, identity_id: UUID) -> bool:
-    """Tell whether somebody could still sign in without this identity. At most three queries."""
-    by_mail = settings.IRONAUTH_SIGN_IN_BY_EMAIL and user.email_verified_at is not None
-    return (
-        user.has_usable_password()
-        or by_mail
-        or Passkey.objects.filter(user=user).exists()
-        or Identity.objects.filter(user=user, provider__enabled=True).exclude(pk=identity_id).exists()
-    )
+def usable(user_id: UUID) -> QuerySet[Identity]:
+    """Return the query of the identities that somebody can sign in with."""
+    return Identity.objects.filter(user_id=user_id, provider__enabled=True)
 
 
 def begin(*, provider_id: UUID, digest: str, browser: str, page: str, life_s: int, user_id: UUID | None = None) -> None:

@@ -8,11 +8,13 @@ from django.contrib.auth.hashers import UNUSABLE_PASSWORD_PREFIX
 from django.db import models
 
 from accounts.mfa.outputs import MfaOut
+from accounts.mfa.passkeys import units as passkey_units
 from accounts.mfa.passkeys.factor import PASSKEY, Passkeys, passkeys_of
 from accounts.mfa.recovery.factor import RecoveryCodes, codes_left
 from accounts.mfa.second_factor import SecondFactor
 from accounts.mfa.totp.factor import Totp
 from accounts.mfa.totp.units import TOTP
+from accounts.users import rules as user_rules
 from accounts.users import second_factors
 from accounts.users.models import User
 from accounts.users.proofs import Asked, Proof, Shown
@@ -37,9 +39,10 @@ _OVERVIEW: Final = CompiledSelect(
 
 
 def register() -> None:
-    """Let queries of users ask for each kind."""
+    """Let queries of users ask for each kind, and count passkeys among the ways in."""
     for factor in FACTORS:
         second_factors.register(factor.name, factor.rows, stands_alone=factor.stands_alone)
+    user_rules.register_way_in(passkey_units.WAY_IN, passkey_units.usable)
 
 
 class Kept(NamedTuple):

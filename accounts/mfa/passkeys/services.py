@@ -124,6 +124,7 @@ async def remove(*, user_id: uuid.UUID, passkey_id: uuid.UUID, session_id: uuid.
 
     Raises:
         NotFound: The person has no such passkey; another's is not told apart.
+        LastWayIn: They could not sign in without it.
     """
     if not await database().write(passkey_units.remove, user_id=user_id, passkey_id=passkey_id, session_id=session_id):
         raise NotFound("You have no such passkey: see /api/v1/access/mfa for those you have.")

@@ -28,6 +28,8 @@ from ironauth.infrastructure.db.compiled import CompiledSelect, Param
 MOST: Final = 10  # of one person: every device and two keys in a drawer; what is listed stays short
 #: Names what is used up beside other kinds of tokens.
 ONCE: Final = "passkey"
+#: Names a passkey among the ways in.
+WAY_IN: Final = "passkey"
 
 
 class Stored(NamedTuple):
@@ -156,6 +158,11 @@ def rename(*, user_id: uuid.UUID, passkey_id: uuid.UUID, name: str) -> PasskeyOu
     return PasskeyOut(row.pk, row.name, row.created_at, row.last_used_at)
 
 
+def usable(user_id: uuid.UUID) -> models.QuerySet[Passkey]:
+    """Return the query of the passkeys that somebody can sign in with."""
+    return Passkey.objects.filter(user_id=user_id)
+
+
 def remove(*, user_id: uuid.UUID, passkey_id: uuid.UUID, session_id: uuid.UUID | None) -> bool:
     """Take one of a person's passkeys away; False when they have no such passkey.
 
@@ -167,12 +174,15 @@ def remove(*, user_id: uuid.UUID, passkey_id: uuid.UUID, session_id: uuid.UUID |
         session_id: The session it is done in, for the trail.
 
     Raises:
+        LastWayIn: They could not sign in without it.
         NotAuthenticated: The user is gone or inactive.
     """
     user = user_rules.locked(user_id)
-    removed, _ = Passkey.objects.filter(pk=passkey_id, user_id=user_id).delete()
-    if not removed:
+    mine = usable(user_id).filter(pk=passkey_id)
+    if not mine.exists():
         return False
+    user_rules.keep_a_way_in(user, kind=WAY_IN, without=passkey_id)
+    mine.delete()
     recovery_units.forget_idle_codes(user_id)
     kept_devices.end_all_of(user_id)
     outbox.enqueue(Kind.PASSKEY_REMOVED, recipient=user.email, user_id=user_id)

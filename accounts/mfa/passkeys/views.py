@@ -5,7 +5,7 @@ import uuid
 from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework.response import Response
 
-from accounts.errors import StepUpRequired
+from accounts.errors import LastWayIn, StepUpRequired
 from accounts.mfa.outputs import AddedPasskey, PasskeyOptions, PasskeyOut
 from accounts.mfa.passkeys import services as passkeys
 from accounts.mfa.passkeys.errors import PasskeyNotMade, PasskeyTaken, TooManyPasskeys
@@ -83,10 +83,11 @@ class PasskeyView(AsyncAPIView):
             204: OpenApiResponse(None, "It opens nothing any more; recovery codes went with the last factor."),
             401: StepUpRequired,
             404: NotFound,
+            409: LastWayIn,
         },
     )
     async def delete(self, request: ApiRequest, passkey_id: uuid.UUID) -> None:
-        """Take the passkey away; another person's id is 404, like one that does not exist."""
+        """Take the passkey away, unless it is the last way in; another person's is 404, like one that is not there."""
         who = signed_in(request)
         step_up.require_recent(who)
         await passkeys.remove(user_id=who.id, passkey_id=passkey_id, session_id=who.session_id)

@@ -13,9 +13,9 @@ from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework.permissions import IsAuthenticated
 from rest_framework.response import Response
 
-from accounts.errors import StepUpRequired
+from accounts.errors import LastWayIn, StepUpRequired
 from accounts.federation import units as federation
-from accounts.federation.errors import LastWayIn, UpstreamRefused, UpstreamUnavailable
+from accounts.federation.errors import UpstreamRefused, UpstreamUnavailable
 from accounts.federation.inputs import ConnectInput
 from accounts.federation.outputs import ConnectOut, IdentitiesOut, ProviderOut
 from accounts.federation.queries import identities as identities_of
