@@ -148,6 +148,7 @@ class PasswordView(LoginView):
         """Sign in, or go on to the second step."""
         user, next_url = form.get_user(), self.get_success_url()
         if not admin_sign_in.needs_more(form.methods):
+            admin_sign_in.sign_out(self.request)
             return super().form_valid(form)
         details = {"on_the_way_to": Event.ADMIN_SIGN_IN.value}
         audit.record(Event.SECOND_FACTOR_ASKED, user_id=user.pk, details=details)

@@ -10,7 +10,7 @@ import uuid
 from typing import Any, Final, NamedTuple
 
 from django.conf import settings
-from django.contrib.auth import login
+from django.contrib.auth import login, logout
 from django.contrib.auth.signals import user_logged_in, user_logged_out, user_login_failed
 from django.db import transaction
 from django.http import HttpRequest
@@ -56,6 +56,14 @@ def may_enter(request: HttpRequest) -> bool:
     return settings.IRONAUTH_STAFF_MFA != "required" or bool(request.session.get(_PROVED))
 
 
+def sign_out(request: HttpRequest) -> None:
+    """Replace the browser's session by a new one. Who was signed in is signed out, with all that ends with it.
+
+    Django's ``login`` drops the session of somebody else and tells nobody.
+    """
+    logout(request)
+
+
 def begin(request: HttpRequest, user: Any, next_url: str, *, setup: tuple[str, bytes] | None = None) -> None:
     """Remember in a new session that the password was right, and sign out the person who used this browser.
 
@@ -67,7 +75,7 @@ def begin(request: HttpRequest, user: Any, next_url: str, *, setup: tuple[str, b
         next_url: Where to go once the second factor is proved; judged by the caller.
         setup: The master key's id and the sealed TOTP secret, for somebody who has to set up a factor first.
     """
-    request.session.flush()
+    sign_out(request)
     request.session[_HALF] = {
         "user": str(user.pk),
         "backend": user.backend,

@@ -191,3 +191,35 @@ def test_it_does_not_outlast_the_session_of_the_admin(browser: Client, person: U
     assert begin(browser, person).status_code == 302
     session = Session.objects.get(revoked_at=None)
     assert abs((session.absolute_expires_at - session.created_at).total_seconds() - lasts_s) < 60
+
+
+@pytest.mark.parametrize("enrolled", [False, True])
+def test_it_ends_where_another_signs_in_to_the_admin(browser: Client, person: User, enrolled: bool) -> None:
+    """Another member of staff in this browser has no look, by the first step alone; neither has the helper again."""
+    other = User.objects.create_user(email="other@example.com", password=PASSWORD, is_staff=True)
+    if enrolled:
+        Enrolled(other)
+    assert begin(browser, person).status_code == 302
+    assert acting(browser) is not None
+    assert password(browser, other).status_code == 302
+    assert acting(browser) == 401
+    assert browser.post(REFRESH, "{}", content_type="application/json", headers=SAME_ORIGIN).status_code == 401
+    assert AuditEvent.objects.filter(event="sign_in_as_ended", user_id=person.pk).count() == 1
+    assert not Session.objects.filter(revoked_at=None).exists()
+
+
+def test_it_ends_where_the_helper_signs_in_again(browser: Client, helper: User, person: User) -> None:
+    """It was begun in the session of the admin that this replaces; a wrong password replaces none."""
+    assert begin(browser, person).status_code == 302
+    assert browser.post("/admin/login/", {"username": helper.email, "password": "wrong"}).status_code == 200
+    assert acting(browser) is not None
+    assert password(browser, helper).status_code == 302
+    assert acting(browser) == 401
+
+
+def test_a_sign_in_in_another_browser_ends_nothing(browser: Client, person: User) -> None:
+    """A sign-in to the admin elsewhere leaves this look alone."""
+    other = User.objects.create_user(email="other@example.com", password=PASSWORD, is_staff=True)
+    assert begin(browser, person).status_code == 302
+    assert password(Client(), other).status_code == 302
+    assert acting(browser) is not None
