@@ -10,17 +10,23 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 import httpx
+import msgspec
 import pytest
 from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.contrib import admin
 from django.contrib.admin.utils import quote
 from django.contrib.auth.models import Group
+from django.db import transaction
 from django.test import Client
+from pytest_django import Settings
 
+from accounts.outbox import tokens as email_tokens
+from accounts.outbox.models import EmailToken
 from accounts.pages.acts import ROWS
 from accounts.pages.row_page import PROOFS
 from accounts.users.models import User
+from accounts.users.services import Authenticated
 from conftest import PASSWORD, ServeProcess
 from ironauth.asgi import application
 from ironauth.config import cookies as cookie_names
@@ -30,11 +36,14 @@ from ironauth.tests.canary_hooks import watched
 from ironauth.tests.sweep import CONTENT_TYPES, FORM, HOSTILE, JSON, METHODS, MULTIPART, WITH_BODY, Body
 from tokens.access.credentials import access_name
 from tokens.clients import assertion as client_assertion
+from tokens.oauth.authorize import state as authorization_state
+from tokens.oauth.authorize.state import AccountState, CodeFor
 from tokens.oauth.tests.flow import basic
 from tokens.oauth.tests.material import make_client
 from tokens.oauth.tests.walk import request_of
 from tokens.oauth.token import exchange as token_exchange
 from tokens.protocol import GrantType
+from tokens.sign_in import mfa_token
 
 pytestmark = [pytest.mark.django_db(transaction=True)]
 
@@ -63,15 +72,24 @@ PAGE_FORMS: Final = {
     "/oauth/consent": ["request", "decision"],
     "/oauth/account": ["request", "confirmation", "account", "sign_out", "other"],
     "/oauth/signin": ["request", "email", "password", "other"],
-    "/oauth/signin/code": ["request", "code", "challenge_token", "credential"],
-    "/oauth/signin/passkey": ["request", "challenge_token", "credential"],
+    "/oauth/signin/code": ["request", "code", "challenge_token", "credential", "recovery", "app", "keep_device"],
+    "/oauth/signin/passkey": ["request", "email", "challenge_token", "credential"],
     "/oauth/device": ["user_code"],
     "/account/security": ["form", "act"],
     "/account/security/password": ["form", "act", *OF_ROWS],
     "/account/invitation": ["token", "name", "password", "terms_version"],
     "/oauth/terms": ["request", "terms_version"],
+    "/oauth/signup": ["request", "email", "name", "password", "terms_version"],
+    "/oauth/signin/email": ["request", "email"],
+    "/oauth/signin/link": ["request", "token"],
+    "/oauth/code": ["request", "code", "again"],
+    "/oauth/forgot": ["request", "email", "send"],
+    "/oauth/reset": ["request", "token", "new_password"],
+    "/oauth/upstream": ["request", "provider"],
     **{path: PAGE_QUERY[path] for path in ("/oauth/authorize", "/oauth/logout")},
 }
+#: Forms that read more of how far somebody has come.
+LATER: Final = ("/oauth/code", "/oauth/signin/code", "/oauth/signin/link", "/oauth/signup", "/oauth/terms")
 #: Parameters of the admin's lists, filters and look-ups.
 ADMIN_QUERY: Final = [
     "_changelist_filters", "_popup", "_to_field", "all", "app_label", "content_type", "e", "event", "field_name", "id",
@@ -214,6 +232,47 @@ async def test_no_field_makes_a_server_error(sweeper: Sweeper) -> None:
         for body in sweep.form_fields(names, fixed):
             await sweeper.send_as(caller, "POST", path, f"{fixed} {body.name}", body)
     sweeper.done(2_000)
+
+
+@pytest.mark.storage
+async def test_no_field_of_a_page_in_its_browser_makes_a_server_error(sweeper: Sweeper, settings: Settings) -> None:
+    """The same for the forms of pages that this browser was shown: what they ask for is read, not refused unread."""
+    settings.IRONAUTH_SIGN_UP, settings.IRONAUTH_SIGN_IN_BY_EMAIL = "open", True
+    browser = authorization_state.new_browser()
+    headers = {"cookie": f"{authorization_state.cookie_name()}={browser}", "sec-fetch-site": "same-origin"}
+    states = await sync_to_async(page_states)()
+    for what, state in states.items():
+        fixed = {"request": authorization_state.sign(state, browser)}
+        for path, names in PAGE_FORMS.items():
+            if path.startswith("/oauth/") and "request" in names and (what == "begun" or path in LATER):
+                typed = dict(fixed)
+                for body in sweep.form_fields(names, typed):
+                    await sweeper.send("POST", path, f"{what} {body.name}", headers=headers, body=body)
+                    if path == "/oauth/reset":  # the bodies that follow have this one: an answer may have used the last
+                        typed["token"] = await sync_to_async(reset_token)()
+    sweeper.done(1_500)
+
+
+def page_states() -> dict[str, AccountState]:
+    """Return how far somebody may have come: at the start, at a code, at the second factor."""
+    begun = authorization_state.begin_account("/account/security")
+    mia = User.objects.get(email="mia@example.com")
+    step = mfa_token.mint(Authenticated(mia.pk, mia.session_epoch, ("totp", "passkey")))
+    coded = {"email": mia.email, "code_id": mia.pk}
+    return {
+        "begun": begun,
+        **{f"coded for {one}": msgspec.structs.replace(begun, code_for=one, **coded) for one in CodeFor},
+        "at the second factor": msgspec.structs.replace(begun, mfa_token=step, methods=("totp", "passkey")),
+        "linking": msgspec.structs.replace(begun, upstream_id=mia.pk, upstream="Acme"),
+    }
+
+
+def reset_token() -> str:
+    """Return what a new message for a new password would bring."""
+    mia = User.objects.get(email="mia@example.com")
+    with transaction.atomic():
+        token_id = email_tokens.issue(purpose=email_tokens.Purpose.RESET_PASSWORD, user_id=mia.pk)
+    return email_tokens.text(EmailToken.objects.get(pk=token_id))
 
 
 def client_forms() -> Iterator[tuple[str, str, list[str], Fields]]:
