@@ -300,7 +300,7 @@ async def test_a_person_lives_with_the_pages(site: Site, open_page: OpenPage) ->
     await heading(shown, "One more step")
     await shown.look("second-step")
     # Of the step to come: the present one's was used to set the app up, and works once.
-    await page.get_by_label("Code from your app, or a recovery code").fill(app.code(1))
+    await page.get_by_label("Code of six digits from your app").fill(app.code(1))
     await page.get_by_label("Do not ask for this on this device for 30 days").first.check()
     await page.get_by_role("button", name="Continue").click()
     await signed_in(shown)

@@ -150,11 +150,10 @@ def of_message_elsewhere(template: str, **context: Any) -> HttpResponse:
 
 
 def second_factor(state: SignInState, client: Client | None, browser: str, **context: Any) -> HttpResponse:
-    """Return the page that asks for a second factor."""
-    by_code = any(method != "passkey" for method in state.methods)
-    by_passkey = "passkey" in state.methods
-    keep_days = settings.IRONAUTH_KEEP_DEVICE_DAYS
-    known = {"by_code": by_code, "by_passkey": by_passkey, "keep_days": keep_days, **context}
+    """Return the page that asks for a second factor; for a recovery code, with ``recovery`` or without an app."""
+    has = {f"by_{method}": method in state.methods for method in ("totp", "recovery_code", "passkey")}
+    recovery = has["by_recovery_code"] and (context.get("recovery", False) or not has["by_totp"])
+    known = {**has, "keep_days": settings.IRONAUTH_KEEP_DEVICE_DAYS, **context, "recovery": recovery}
     return _page("second_factor.html", client, state, browser, **known)
 
 

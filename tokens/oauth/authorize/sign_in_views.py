@@ -154,13 +154,16 @@ class SecondFactorForm(SignInForm):
 
     @extend_schema(exclude=True)
     async def post(self, request: ApiRequest) -> HttpResponse:
-        """Finish a sign-in with a code or a passkey, or say what is wrong on the same page.
+        """Finish a sign-in with a code or a passkey, or say what is wrong on the same page; or show the other field.
 
         Once the password is too long ago it begins again.
         """
         state, client = await self.resumed_sign_in(request)
         context = transport.context_of_sign_in(request._request, "cookie")  # noqa: SLF001 - Django's request
         browser = authorization_state.browser_of(request)
+        recovery = "recovery" in request.data
+        if (recovery or "app" in request.data) and "code" not in request.data and state.mfa_token:
+            return authorize_pages.second_factor(state, client, browser, recovery=recovery)
         try:
             proof = await factor_services.verify_second_factor(
                 token=state.mfa_token, shown=_shown(request), context=context
@@ -173,7 +176,7 @@ class SecondFactorForm(SignInForm):
             late = _("That took too long: sign in with your password again.")
             return authorize_pages.sign_in(again, client, browser, problem=late, status=401)
         except DomainError as error:
-            return authorize_pages.second_factor(state, client, browser, **refusal_of(error))
+            return authorize_pages.second_factor(state, client, browser, recovery=recovery, **refusal_of(error))
         return response
 
 

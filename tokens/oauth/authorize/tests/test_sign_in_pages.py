@@ -11,6 +11,7 @@ import pytest
 from asgiref.sync import sync_to_async
 
 from accounts.audit.models import AuditEvent
+from accounts.mfa.recovery.models import RecoveryCode
 from accounts.tests.authenticator import Authenticator
 from accounts.users.models import User
 from conftest import PASSWORD, bearer
@@ -162,6 +163,36 @@ async def test_code(api: httpx.AsyncClient, member: Member, pair: Pair, client: 
     assert (await Session.objects.aget(client_id=SSO_CLIENT)).amr == "pwd otp mfa"
     assert (await AuthorizationCode.objects.aget()).amr == "pwd otp mfa"
     assert is_page(await send(api, page, CODE, code=codes[0]), 401, "That took too long")  # used up with the sign-in
+
+
+async def test_each_kind_of_code_has_its_field(
+    api: httpx.AsyncClient, member: Member, pair: Pair, client: OAuthClient
+) -> None:
+    """Digits for a code of the app; a button leads to a recovery code's field, where a wrong one stays, and back."""
+    _, codes = await enrol(api, pair)
+    page = await by_password(api, await authorize(api, client), member["email"])
+    assert is_page(page, 200, 'inputmode="numeric"', "Use a recovery code")
+    other = await api.post(CODE, data={"request": form_to(page, CODE).fields["request"], "recovery": "1"})
+    assert is_page(other, 200, "Recovery code</label>", "Use a code from your app")
+    assert "inputmode" not in other.text
+    wrong = await send(api, other, CODE, code="wrong")
+    assert is_page(wrong, 401, "The code is wrong", "Recovery code</label>")
+    back = await api.post(CODE, data={"request": form_to(wrong, CODE).fields["request"], "app": "1"})
+    assert is_page(back, 200, 'inputmode="numeric"')
+    assert answered(await send(api, wrong, CODE, code=codes[0]))["code"]
+
+
+async def test_who_has_no_recovery_code_is_offered_none(
+    api: httpx.AsyncClient, member: Member, pair: Pair, client: OAuthClient
+) -> None:
+    """Once all are used up there is the field for the app alone, whatever is asked for."""
+    await enrol(api, pair)
+    await RecoveryCode.objects.all().adelete()
+    page = await by_password(api, await authorize(api, client), member["email"])
+    asked = await api.post(CODE, data={"request": form_to(page, CODE).fields["request"], "recovery": "1"})
+    for one in (page, asked):
+        assert is_page(one, 200, 'inputmode="numeric"')
+        assert "ecovery code" not in one.text
 
 
 async def test_code_too_late(api: httpx.AsyncClient, member: Member, pair: Pair, client: OAuthClient) -> None:
