@@ -45,11 +45,11 @@ def next_step(told: Told, holder: Holder | None) -> Step:
 
     Args:
         told: What the provider says, and what it is worth.
-        holder: The account that has the address, if any.
+        holder: The account that has the address, if any. It counts only where the address is verified: anybody can
+            have a careless provider name any address, and what comes next must not tell whether it is held.
     """
-    if holder is not None:
-        both = told.is_verified and told.is_authority and holder.is_proved
-        return Step.LINK if both else Step.SIGN_IN_FIRST
+    if holder is not None and told.is_verified:
+        return Step.LINK if told.is_authority and holder.is_proved else Step.SIGN_IN_FIRST
     if not told.may_create:
         return Step.SIGN_IN_FIRST
     return Step.CREATE if told.has_email and told.is_verified else Step.SIGN_UP_FIRST

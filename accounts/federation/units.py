@@ -74,7 +74,8 @@ def resolve(
     if provider is None:  # since a moment
         raise UpstreamRefused("provider")
     told, key = _told(provider, person)
-    holder = User.objects.filter(email_key=key).first() if key else None
+    # Of an address that nobody has verified, nobody is looked for: the answer would tell who has an account here.
+    holder = User.objects.filter(email_key=key).first() if told.is_verified else None
     # PostgreSQL shows what another first sign-in of this identity has committed since: the account, with the identity.
     owner_id = _use(person) if holder is not None else None
     if owner_id is not None:
