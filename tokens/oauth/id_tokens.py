@@ -28,7 +28,7 @@ AAL1, AAL2 = ACR_VALUES = ("aal1", "aal2")
 
 
 class IdClaims(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The claims of one ID token; times in unix seconds.
+    """The claims of one ID token; times in unix seconds. ``auth_time`` is left out where nobody knows it.
 
     ``sid``: the SSO session, as in logout tokens. ``amr``: RFC 8176. ``acr``: one of ``ACR_VALUES``. ``at_hash``:
     the access token it came with.
@@ -39,8 +39,8 @@ class IdClaims(msgspec.Struct, frozen=True, omit_defaults=True):
     aud: str
     iat: int
     exp: int
-    auth_time: int
     amr: tuple[str, ...]
+    auth_time: int = 0
     acr: str = ""
     nonce: str = ""
     sid: str = ""

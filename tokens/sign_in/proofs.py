@@ -239,13 +239,14 @@ class ByEmailCode:
 class ByUpstream:
     """What another provider has said of somebody without a second factor. The sign-in there is used up already.
 
-    ``with_second_factor``: the provider has asked for one, and the operator trusts what it says of that.
+    ``proved_at``: when the person has authenticated there, which may be long ago. ``with_second_factor``: the provider
+    has asked for one, and the operator trusts what it says of that.
     """
 
     user_id: UUID
     session_epoch: int
+    proved_at: datetime
     with_second_factor: bool = False
-    proved_at: datetime = field(default_factory=clock.now)
 
     @property
     def amr(self) -> str:

@@ -62,6 +62,8 @@ async def verified(
     if not isinstance(said, str) or not hmac.compare_digest(said.encode(), nonce.encode()):
         raise UpstreamRefused("nonce")
     _require_time(claims)
+    if _number(claims, "auth_time") >= clock.unix() + LEEWAY_S:
+        raise UpstreamRefused("auth_time")
     return claims
 
 

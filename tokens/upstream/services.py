@@ -4,6 +4,7 @@ import base64
 import hashlib
 import secrets
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote, quote_plus, urlencode
 from uuid import UUID
@@ -24,12 +25,12 @@ from accounts.federation.rules import Step
 from accounts.privacy import terms
 from accounts.users import services as accounts
 from accounts.users.services import Authenticated
-from ironauth.infrastructure.core import base64url, strict_json
+from ironauth.infrastructure.core import base64url, clock, strict_json
 from ironauth.infrastructure.crypto.master_keys import mac, register_purpose
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.telemetry.logs import get_logger
 from tokens.errors import MfaRequired
-from tokens.sessions.models import BY_UPSTREAM
+from tokens.sessions.models import BY_UPSTREAM, LONG_AGO
 from tokens.sign_in import mfa_token
 from tokens.sign_in.proofs import ByUpstream
 from tokens.upstream import client_secret, discovery, exchange, id_token
@@ -43,11 +44,12 @@ log = get_logger()
 
 
 class FirstStep(NamedTuple):
-    """The identity opens nothing here yet; ``who`` names it for the person."""
+    """The identity opens nothing here yet; ``who`` names it for the person. ``auth_time``: as of ``UpstreamPerson``."""
 
     step: Step
     who: str
     email: str
+    auth_time: int
 
 
 def redirect_uri(slug: str) -> str:
@@ -56,7 +58,14 @@ def redirect_uri(slug: str) -> str:
 
 
 async def begin(
-    *, provider: Provider, page: str, browser: str, life_s: int, login_hint: str = "", user_id: UUID | None = None
+    *,
+    provider: Provider,
+    page: str,
+    browser: str,
+    life_s: int,
+    login_hint: str = "",
+    user_id: UUID | None = None,
+    max_age_s: int | None = None,
 ) -> str:
     """Return the address at the provider that somebody is sent to.
 
@@ -67,6 +76,7 @@ async def begin(
         life_s: Seconds in which they have to be back.
         login_hint: The address they have typed, if any.
         user_id: Who is signed in and connects the identity; None for a sign-in.
+        max_age_s: Seconds since they have authenticated there, at most; 0: they do it anew; None: it may be long ago.
 
     Raises:
         UpstreamUnavailable: The provider does not answer.
@@ -92,10 +102,16 @@ async def begin(
         "code_challenge_method": "S256",
         **({"nonce": _nonce(state)} if where.jwks_uri else {}),
         **({"login_hint": login_hint} if login_hint else {}),
+        **(_anew(max_age_s) if max_age_s is not None and provider.kind.asks_anew else {}),
         **provider.kind.parameters,
     }
     joint = "&" if "?" in where.authorization else "?"
     return f"{where.authorization}{joint}{urlencode(asked, quote_via=quote)}"
+
+
+def _anew(max_age_s: int) -> dict[str, str]:
+    """Return what asks a provider for a recent proof (§3.1.2.1); ``max_age`` has it say in the token when that was."""
+    return {"max_age": str(max_age_s), **({"prompt": "login"} if max_age_s == 0 else {})}
 
 
 def _nonce(state: str) -> str:
@@ -114,13 +130,18 @@ async def returned(*, slug: str, state: str, browser: str) -> Begun | None:
     return await database().write(units.take, slug=slug, digest=units.digest_of(state), browser=browser, spent=spent)
 
 
-async def verify(*, provider: Provider, begun: Begun, answer: Mapping[str, str]) -> ByUpstream | FirstStep:
+async def verify(
+    *, provider: Provider, begun: Begun, answer: Mapping[str, str], since: int | None = None
+) -> ByUpstream | FirstStep:
     """Return the proof of who has signed in at the provider, or what they have to do here first.
+
+    The browser carries the question to the provider and can change it: what the signed answer says counts alone.
 
     Args:
         provider: Which one it is.
         begun: The sign-in, used up.
         answer: The parameters the browser has brought.
+        since: The unix second from which they have to have authenticated there; None: it may be long ago.
 
     Raises:
         UpstreamRefused: (401) the provider refused, or its answer does not hold.
@@ -131,13 +152,17 @@ async def verify(*, provider: Provider, begun: Begun, answer: Mapping[str, str])
     """
     try:
         person = await _person(provider, answer)
+        if since is not None and person.auth_time < max(since - id_token.LEEWAY_S, 1):  # 0: it does not say
+            raise UpstreamRefused("auth_time")
         resolved = await _resolved(provider, begun, person)
     except UpstreamRefused as error:
         await _note_refusal(Event.SIGN_IN, provider, error)
         raise
     if resolved.step is not None:
         email = units.shown(person.email)  # a provider may say anything, and a page is made of it
-        return FirstStep(resolved.step, f"{provider.name} ({email})" if email else provider.name, email)
+        return FirstStep(
+            resolved.step, f"{provider.name} ({email})" if email else provider.name, email, person.auth_time
+        )
     try:
         account = units.require_usable(resolved.account)
     except InvalidCredentials:
@@ -153,16 +178,25 @@ async def verify(*, provider: Provider, begun: Begun, answer: Mapping[str, str])
             mfa_token=mfa_token.mint(Authenticated(account.id, account.session_epoch), BY_UPSTREAM),
             methods=account.methods,
         )
-    return ByUpstream(account.id, account.session_epoch, with_second_factor)
+    return ByUpstream(account.id, account.session_epoch, _proved_at(person.auth_time), with_second_factor)
 
 
-async def accept_terms(*, waiting_id: UUID, browser: str, version: str) -> ByUpstream | Step | None:
+def _proved_at(auth_time: int) -> datetime:
+    """Return when somebody has authenticated at the provider: long ago where it does not say, and never after now.
+
+    So what needs a recent proof asks for one here, unless the provider has signed that there was one.
+    """
+    return min(datetime.fromtimestamp(auth_time, UTC), clock.now()) if auth_time else LONG_AGO
+
+
+async def accept_terms(*, waiting_id: UUID, browser: str, version: str, auth_time: int = 0) -> ByUpstream | Step | None:
     """Make the account of an identity that waits for consent to the terms, and return the proof of it.
 
     Args:
         waiting_id: The sign-in in whose row it waits.
         browser: What this browser's cookie says.
         version: Of the terms that the person has accepted.
+        auth_time: When they have authenticated at the provider, unix seconds; 0 where it did not say.
 
     Returns:
         The proof; what comes first, where the rules say something else by now; None where nothing waits any more.
@@ -189,7 +223,7 @@ async def accept_terms(*, waiting_id: UUID, browser: str, version: str) -> ByUps
             mfa_token=mfa_token.mint(Authenticated(account.id, account.session_epoch), BY_UPSTREAM),
             methods=account.methods,
         )
-    return ByUpstream(account.id, account.session_epoch, with_second_factor=False)
+    return ByUpstream(account.id, account.session_epoch, _proved_at(auth_time), with_second_factor=False)
 
 
 async def tells_logout(provider: Provider) -> bool:

@@ -17,6 +17,7 @@ class Apple(ProviderKind):
     issuer = "https://appleid.apple.com"
     scope = "openid email name"
     verifies_email = True
+    asks_anew = False  # it knows neither
     asks_userinfo = False  # there is none
     signs_secret = True
     parameters = {"response_mode": "form_post"}  # Apple asks for it where a name or an address is wanted

@@ -15,6 +15,7 @@ class GitHub(ProviderKind):
     issuer = "https://github.com"
     scope = "read:user user:email"
     verifies_email = True
+    asks_anew = False  # it knows neither, and does not say when somebody signed in
     endpoints = Endpoints(
         issuer="https://github.com",
         authorization="https://github.com/login/oauth/authorize",

@@ -10,3 +10,4 @@ class Google(ProviderKind):
     label = "Google"
     issuer = "https://accounts.google.com"
     verifies_email = True
+    asks_anew = False  # it knows neither, and does not say when somebody signed in

@@ -9,6 +9,7 @@ from accounts.federation.models import SUBJECT_CHARACTERS
 #: Signatures of ID tokens: never HMAC, whose key the client has too, and not ``none``.
 ALGORITHMS: Final = ("RS256", "PS256", "ES256", "EdDSA", "Ed25519")
 TENANT: Final = "{tenantid}"  # in the issuer of Entra's document for all tenants
+_NEVER: Final = 253_402_300_800  # unix seconds; the year 10,000, which no date here can say
 DISCOVERY: Final = "/.well-known/openid-configuration"
 
 
@@ -24,6 +25,8 @@ class UpstreamPerson(NamedTuple):
     sid: str = ""
     #: How somebody was authenticated there: the values of ``amr`` and ``acr``. What they are worth, the operator says.
     methods: frozenset[str] = frozenset()
+    #: When that was (OpenID Connect Core §2), unix seconds; 0 where the provider does not say.
+    auth_time: int = 0
 
 
 class Endpoints(NamedTuple):
@@ -55,6 +58,8 @@ class ProviderKind:
     verifies_email: ClassVar[bool] = False
     #: Whether userinfo is asked for an address that the ID token lacks.
     asks_userinfo: ClassVar[bool] = True
+    #: Whether it can be asked to authenticate somebody anew (``prompt=login``, ``max_age``).
+    asks_anew: ClassVar[bool] = True
     #: Whether the stored secret is a private key that makes a client secret for each request.
     signs_secret: ClassVar[bool] = False
     #: Parameters of the authorization request of its own.
@@ -80,6 +85,7 @@ class ProviderKind:
             name=_text(claims, "name"),
             sid=_short(claims, "sid"),
             methods=_methods(claims),
+            auth_time=_seconds(claims, "auth_time"),
         )
 
 
@@ -108,6 +114,12 @@ def _short(claims: Mapping[str, Any], name: str) -> str:
     """Return a claim that a column of ours can hold; "" for any other."""
     value = _text(claims, name)
     return value if len(value) <= SUBJECT_CHARACTERS and value.isprintable() else ""
+
+
+def _seconds(claims: Mapping[str, Any], name: str) -> int:
+    """Return a time of the claims; 0 where there is none."""
+    value = claims.get(name)
+    return int(value) if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < _NEVER else 0
 
 
 def _methods(claims: Mapping[str, Any]) -> frozenset[str]:

@@ -80,8 +80,7 @@ class SignInForm(OAuthPage):
             response = self.shown(request, known, client, authorizations.answer(state, decision))
         except DomainError as error:  # signed in they are, whatever becomes of the rest
             response = self.handle_exception(error)
-        age = int((opened.expires_at - opened.authenticated_at).total_seconds())
-        sso_session.give_cookie(response, opened.refresh_token, max_age_s=age)
+        sso_session.give_cookie(response, opened.refresh_token, max_age_s=settings.IRONAUTH_SSO_ABSOLUTE_S)
         if others or opened.others:
             sso_browser.give_others(response, opened.others)
         transport.set_device(response, context)

@@ -71,18 +71,41 @@ class AuthorizationState(SignInState, frozen=True, array_like=True, kw_only=True
         session_id: The SSO session of the person who is being asked to allow it; None before anybody is.
         device: The code they have typed, where a device waits for them (RFC 8628); "" where a client has sent them.
         keeps: Whether they have asked to sign in beside those who are signed in in this browser.
+        auth_time: When they have authenticated at the provider whose identity waits, unix seconds; 0: it did not say.
     """
 
     request: AuthorizationRequest
     session_id: UUID | None = None
     device: str = ""
     keeps: bool = False
+    auth_time: int = 0
+
+    @property
+    def max_age_s(self) -> int | None:
+        """How long ago somebody may have authenticated elsewhere, in seconds; 0: anew; None: as long as it may be."""
+        return 0 if "login" in self.request.prompt else self.request.max_age
+
+    @property
+    def since(self) -> int | None:
+        """The unix second from which they have to have, held against the moment the client has asked."""
+        return None if self.max_age_s is None else self.expires_at - LIFE_S - self.max_age_s
 
 
 class AccountState(SignInState, frozen=True, array_like=True, kw_only=True, tag="account"):
-    """On the way to a page of this site: ``next``, a path."""
+    """On the way to a page of this site: ``next``, a path. ``auth_time``: as of ``AuthorizationState``."""
 
     next: str
+    auth_time: int = 0
+
+    @property
+    def max_age_s(self) -> int | None:
+        """Nobody asks; what needs a recent proof asks for it then."""
+        return None
+
+    @property
+    def since(self) -> int | None:
+        """As above."""
+        return None
 
 
 _decoder: Final = msgspec.json.Decoder(AuthorizationState | AccountState)

@@ -28,7 +28,9 @@ async def go(
         UpstreamUnavailable: (503) the provider does not answer.
     """
     await rate_limits.admit(rate_limits.UPSTREAM, address=address)
-    fresh = msgspec.structs.replace(state, mfa_token="", methods=(), code_id=None, upstream_id=None, upstream="")
+    fresh = msgspec.structs.replace(
+        state, mfa_token="", methods=(), code_id=None, upstream_id=None, upstream="", auth_time=0
+    )
     expected = state.request.login_hint if isinstance(state, AuthorizationState) else ""
     there = await services.begin(
         provider=provider,
@@ -36,5 +38,6 @@ async def go(
         browser=browser,
         life_s=LIFE_S,
         login_hint=email or expected,
+        max_age_s=state.max_age_s,
     )
     return authorize_pages.on_to_provider(there)

@@ -98,9 +98,10 @@ class UpstreamCallback(SignInForm):
         try:
             if await services.tells_logout(provider):
                 state = msgspec.structs.replace(state, upstream_id=begun.id)
-            found = await services.verify(provider=provider, begun=begun, answer=answer)
+            found = await services.verify(provider=provider, begun=begun, answer=answer, since=state.since)
             if isinstance(found, services.FirstStep):
-                waits = msgspec.structs.replace(state, upstream_id=begun.id, upstream=found.who)
+                named: dict[str, Any] = {"upstream": found.who, "auth_time": found.auth_time}
+                waits = msgspec.structs.replace(state, upstream_id=begun.id, **named)
                 return _first(found.step, waits, client, browser, email=found.email)
             return await self.signed_in(request, found, state=state, client=client, context=context)
         except MfaRequired as needed:
@@ -122,7 +123,9 @@ class TermsForm(SignInForm):
             raise Unanswerable(EXPIRED)
         version = str(request.data.get("terms_version", ""))
         try:
-            found = await services.accept_terms(waiting_id=state.upstream_id, browser=browser, version=version)
+            found = await services.accept_terms(
+                waiting_id=state.upstream_id, browser=browser, version=version, auth_time=state.auth_time
+            )
             if isinstance(found, Step):
                 return _first(found, state, client, browser, email="")
             if found is not None:

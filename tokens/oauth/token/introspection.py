@@ -94,7 +94,7 @@ def _of_person(claims: AccessClaims, principal: Principal) -> Introspection:
         _of_claims(claims),
         username=_username(principal.user, scope_set(claims.scope)),
         sid=claims.sid,
-        auth_time=principal.authenticated_at,
+        auth_time=principal.authenticated_at or None,
         amr=tuple(principal.amr.split()),
     )
 
@@ -140,6 +140,6 @@ async def _of_refresh_token(parsed: ParsedRefreshToken, caller: Client) -> Intro
         scope=scope_text(scopes),
         username=_username(session.account.user, scopes),
         sid=session.id,
-        auth_time=int(session.authenticated_at.timestamp()),
+        auth_time=int(session.authenticated_at.timestamp()) or None,
         amr=tuple(session.amr.split()),
     )

@@ -66,6 +66,7 @@ class FakeProvider:
             "name": "Ann",
             "iat": now,
             "exp": now + 300,
+            "auth_time": now,
             "nonce": self.nonce,
             **self.claims,
         }
