@@ -85,6 +85,17 @@ def known(issuer: str, subject: str) -> Known | None:
     return Known(*rows[0]) if rows else None
 
 
+def has_one(user_id: UUID, provider_id: UUID | None) -> bool:
+    """Tell whether somebody has an identity of a provider, or of any. One query.
+
+    Args:
+        user_id: Who it is.
+        provider_id: Of which provider; None: of any.
+    """
+    of_provider = {} if provider_id is None else {"provider_id": provider_id}
+    return Identity.objects.filter(user_id=user_id, **of_provider).exists()
+
+
 def used(identity_id: UUID, email: str) -> None:
     """Note that an identity signs in. One query.
 

@@ -305,8 +305,16 @@ def connect(*, user_id: UUID, provider_id: UUID, person: UpstreamPerson) -> str 
     return provider.slug
 
 
-def unlink(*, user_id: UUID, identity_id: UUID, session_id: UUID | None) -> None:
-    """Take an identity away.
+class Unlinked(NamedTuple):
+    """An identity that was taken away: at which provider, and who it is there."""
+
+    provider_id: UUID
+    slug: str
+    subject: str
+
+
+def unlink(*, user_id: UUID, identity_id: UUID, session_id: UUID | None) -> Unlinked:
+    """Take an identity away, and return it. The caller ends the sessions that began with it.
 
     Raises:
         NotFound: The person has no such identity.
@@ -323,6 +331,7 @@ def unlink(*, user_id: UUID, identity_id: UUID, session_id: UUID | None) -> None
         Kind.IDENTITY_UNLINKED, recipient=user.email, user_id=user_id, facts={"provider": identity.provider.name}
     )
     audit.record_own(Event.IDENTITY_UNLINKED, user_id, session_id, provider=identity.provider.slug)
+    return Unlinked(identity.provider_id, identity.provider.slug, identity.subject)
 
 
 def usable(user_id: UUID) -> QuerySet[Identity]:

@@ -11,6 +11,7 @@ from uuid import UUID
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event, Outcome
 from accounts.errors import InvalidCredentials, InvalidEmailCode
+from accounts.federation import queries as federation
 from accounts.lockout import throttling
 from accounts.lockout.throttling import Attempt
 from accounts.mfa.errors import SecondFactorRefused
@@ -21,6 +22,7 @@ from accounts.mfa.passkeys.errors import InvalidPasskey
 from accounts.mfa.passkeys.proofs import PasskeyProof
 from accounts.mfa.second_factor import refused
 from accounts.outbox import tokens as email_tokens
+from accounts.users import queries as user_queries
 from accounts.users.proofs import Asked, Proof
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.errors import DomainError
@@ -240,13 +242,14 @@ class ByUpstream:
     """What another provider has said of somebody without a second factor. The sign-in there is used up already.
 
     ``proved_at``: when the person has authenticated there, which may be long ago. ``with_second_factor``: the provider
-    has asked for one, and the operator trusts what it says of that.
+    has asked for one, and the operator trusts what it says of that. ``provider_id``: None where any will do.
     """
 
     user_id: UUID
     session_epoch: int
     proved_at: datetime
     with_second_factor: bool = False
+    provider_id: UUID | None = None
 
     @property
     def amr(self) -> str:
@@ -254,7 +257,14 @@ class ByUpstream:
         return f"{BY_UPSTREAM} {MULTIPLE}" if self.with_second_factor else BY_UPSTREAM
 
     def consume(self) -> None:
-        """Do nothing: the provider's answer was used up when it came."""
+        """Raise where the identity was removed since the provider's answer was used up. Two queries.
+
+        The person is locked first, as everywhere: who removes the identity meanwhile is waited for, and who does it
+        after this finds the session, and ends it.
+        """
+        user_queries.lock(self.user_id)
+        if not federation.has_one(self.user_id, self.provider_id):
+            raise self.account_changed()
 
     def reset_counters(self, context: ClientContext) -> None:
         """Do nothing: no password was tried."""

@@ -178,7 +178,8 @@ async def verify(
             mfa_token=mfa_token.mint(Authenticated(account.id, account.session_epoch), BY_UPSTREAM),
             methods=account.methods,
         )
-    return ByUpstream(account.id, account.session_epoch, _proved_at(person.auth_time), with_second_factor)
+    proved_at = _proved_at(person.auth_time)
+    return ByUpstream(account.id, account.session_epoch, proved_at, with_second_factor, provider.id)
 
 
 def _proved_at(auth_time: int) -> datetime:

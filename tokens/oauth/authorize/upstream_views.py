@@ -14,7 +14,6 @@ from rest_framework.permissions import IsAuthenticated
 from rest_framework.response import Response
 
 from accounts.errors import LastWayIn, StepUpRequired
-from accounts.federation import units as federation
 from accounts.federation.errors import UpstreamRefused, UpstreamUnavailable
 from accounts.federation.inputs import ConnectInput
 from accounts.federation.outputs import ConnectOut, IdentitiesOut, ProviderOut
@@ -42,6 +41,7 @@ from tokens.oauth.authorize.state import LIFE_S, AccountState, AuthorizationStat
 from tokens.oauth.authorize.views import EXPIRED, OAuthPage
 from tokens.sessions import transport
 from tokens.upstream import providers, services
+from tokens.upstream import units as upstream
 
 
 class UpstreamForm(SignInForm):
@@ -263,10 +263,13 @@ class IdentityView(AsyncAPIView):
         },
     )
     async def delete(self, request: ApiRequest, identity_id: UUID) -> HttpResponse:
-        """Take the identity away, unless it is the last way in. A recent proof is needed."""
+        """Take the identity away, unless it is the last way in. A recent proof is needed.
+
+        The sessions that began with it end, but for the caller's.
+        """
         who = signed_in(request)
         step_up.require_recent(who)
-        await database().write(federation.unlink, user_id=who.id, identity_id=identity_id, session_id=who.session_id)
+        await database().write(upstream.unlink, user_id=who.id, identity_id=identity_id, session_id=who.session_id)
         return transport.no_content()
 
 
