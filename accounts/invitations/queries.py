@@ -90,7 +90,7 @@ def take(found: QuerySet[Invitation]) -> Invitation | None:
     return row
 
 
-def given_to(user: User, row: Invitation, details: dict[str, str]) -> list[str]:
+def given_to(user: User, row: Invitation, details: dict[str, object]) -> list[str]:
     """Note whose invitation it was, give the roles, and leave it in the trail; return the names of the roles.
 
     Args:

@@ -108,7 +108,7 @@ async def accept(
     Raises:
         InvalidInvitation: The token opens nothing.
         Throttled: In its place, after too many of them; or too many sign-ups.
-        EmailTaken: An account has the address by now. The invitation stays.
+        EmailTaken: An account has proved the address by now. The invitation stays.
         ValidationFailed: The policy or a breach refuses the password, the address is another one, or the
             terms are not accepted.
         SignUpClosed: Nobody may make an account here.

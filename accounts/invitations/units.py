@@ -5,7 +5,7 @@ Those of staff check the caller's rights inside their own transaction.
 
 import uuid
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
 from django.conf import settings
@@ -15,12 +15,14 @@ from accounts.access import roles as access_roles
 from accounts.access.rights import rights_of
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event
-from accounts.errors import SignUpClosed
+from accounts.email import first_proof
+from accounts.errors import EmailTaken, SignUpClosed
 from accounts.invitations import queries
 from accounts.invitations.errors import InvalidInvitation
 from accounts.invitations.models import Invitation
 from accounts.invitations.outputs import InvitationOut, invitation_out
 from accounts.invitations.queries import require_grantable
+from accounts.lockout import throttling
 from accounts.outbox import queue as outbox
 from accounts.outbox import tokens as email_tokens
 from accounts.outbox.kinds import Kind
@@ -30,6 +32,7 @@ from accounts.privacy import terms
 from accounts.users import queries as user_queries
 from accounts.users.models import User
 from accounts.users.outputs import UserOut, user_out
+from accounts.users.queries import Holder
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.errors import NotFound
 from ironauth.infrastructure.core.ids import new_id
@@ -39,7 +42,7 @@ NO_INVITATION: Final = "There is no invitation with this id that waits for an an
 
 
 class Invited(NamedTuple):
-    """What the link of an invitation opens. ``taken``: an account has the address by now."""
+    """What the link of an invitation opens. ``taken``: an account has proved the address by now, or is closed."""
 
     id: uuid.UUID
     token_id: uuid.UUID
@@ -54,11 +57,24 @@ def find(token: str) -> Invited | None:
     row = queries.waiting(clock.now()).filter(token_id=token_id).first() if token_id else None
     if row is None or token_id is None:
         return None
-    return Invited(row.pk, token_id, row.email, row.name, user_queries.email_is_taken(row.email_key))
+    return Invited(row.pk, token_id, row.email, row.name, _is_taken(row.email_key))
+
+
+def _is_taken(key: str) -> bool:
+    """Tell whether an account has this folded address that does not become the invited one. One query."""
+    holder = User.objects.filter(email_key=key).values_list("is_active", "email_verified_at").first()
+    return holder is not None and not _may_start_clean(*holder)
+
+
+def _may_start_clean(is_active: bool, email_verified_at: datetime | None) -> bool:
+    return is_active and email_verified_at is None
 
 
 def accept(*, invited: Invited, encoded: str, name: str) -> UserOut:
     """Use the invitation and its link up, and create its person, whose address the link has proved.
+
+    Where an account has the address that nobody has proved, a stranger may have made it, to void the invitation. The
+    link is the first proof then: the account starts clean (``first_proof``), and becomes the invited one.
 
     Args:
         invited: What the link opens, as it was found before the hash.
@@ -67,12 +83,16 @@ def accept(*, invited: Invited, encoded: str, name: str) -> UserOut:
 
     Raises:
         InvalidInvitation: It was used, withdrawn or sent anew meanwhile.
+        EmailTaken: The address was proved meanwhile, or its account closed.
         IntegrityError: The address was taken meanwhile.
     """
     found = queries.waiting(clock.now()).filter(pk=invited.id, token_id=invited.token_id)
     row = queries.take(found)
     if row is None or not email_tokens.consume(invited.token_id):
         raise InvalidInvitation
+    holder = user_queries.lock_holder(row.email_key)
+    if holder is not None:
+        return _taken_over(holder, row, encoded=encoded, name=name)
     user = User.objects.hashed(
         email=row.email,
         encoded=encoded,
@@ -83,6 +103,22 @@ def accept(*, invited: Invited, encoded: str, name: str) -> UserOut:
     )
     user_queries.add(user)
     return user_out(user, queries.given_to(user, row, {}))
+
+
+def _taken_over(holder: Holder, row: Invitation, *, encoded: str, name: str) -> UserOut:
+    """Make the account with the invited address, which nobody has proved, the invited person's."""
+    user = user_queries.lock(holder.id)
+    if user is None or not _may_start_clean(user.is_active, user.email_verified_at):
+        raise EmailTaken
+    changes = {"email": row.email, "name": name, "language": row.language, **terms.kept()}
+    for field, value in changes.items():
+        setattr(user, field, value)
+    removed = first_proof.start_clean(user, encoded=encoded, fields=changes)
+    facts = {"factors_removed": True} if removed else {}
+    outbox.enqueue(Kind.PASSWORD_CHANGED, recipient=user.email, user_id=user.pk, facts=facts)
+    throttling.forgive_account(email=user.email, user_id=user.pk)
+    queries.given_to(user, row, {"first_proof": True, **first_proof.details(removed)})
+    return user_out(user, list(user_queries.role_names(user.pk)))
 
 
 def require_may_invite(*, actor_id: uuid.UUID, roles: list[str]) -> None:

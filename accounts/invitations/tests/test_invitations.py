@@ -166,17 +166,44 @@ async def test_closed_is_closed(api: httpx.AsyncClient, as_inviter: Call, settin
     assert (await post(api, token)).status_code == 200
 
 
-async def test_an_address_that_has_an_account(api: httpx.AsyncClient, as_inviter: Call, make_user: MakeUser) -> None:
-    """Who invites is not told; who has the link is, and nothing is changed."""
-    user = await sync_to_async(make_user)(email=INVITED)
+@pytest.mark.parametrize("closed", [True, False])
+async def test_an_address_that_has_an_account(
+    api: httpx.AsyncClient, as_inviter: Call, make_user: MakeUser, closed: bool
+) -> None:
+    """Who invites is not told; who has the link is, and nothing is changed. So for a closed one that nobody proved."""
+    proved_at = None if closed else clock.now()
+    user = await sync_to_async(make_user)(email=INVITED, is_active=not closed, email_verified_at=proved_at)
     token = await invited(as_inviter)
     for answer in (await api.get(PAGE, params={"token": token}), await post(api, token)):
         assert (answer.status_code, "There is an account with your address already" in answer.text) == (409, True)
         assert 'href="/account/signin"' in answer.text
     assert said(await signed_up(api, token)) == (409, "email_taken")
-    assert await sign_in_status(api, INVITED, PASSWORD) == 200
+    assert await sign_in_status(api, INVITED, PASSWORD) == (401 if closed else 200)
     await user.arefresh_from_db()
-    assert user.email_verified_at is None
+    assert (user.is_active, user.email_verified_at) == (not closed, proved_at)
+    assert (await Invitation.objects.aget()).accepted_at is None
+
+
+async def test_a_stranger_voids_no_invitation(
+    api: httpx.AsyncClient, as_inviter: Call, make_user: MakeUser, sign_in: SignIn
+) -> None:
+    """Who has signed up with the address and not proved it is out: the link is the first proof, with its roles."""
+    user = await sync_to_async(make_user)(email=INVITED, name="Stranger")
+    stranger = await sign_in(user)
+    await Group.objects.acreate(name="editors")
+    token = await invited(as_inviter, roles=["editors"])
+    assert (await api.get(PAGE, params={"token": token})).status_code == 200
+    answer = await signed_up(api, token)
+    assert (answer.status_code, answer.json()["id"], answer.json()["roles"]) == (201, str(user.pk), ["editors"])
+    assert (await api.get("/api/v1/access/me", headers=stranger)).status_code == 401
+    assert await sign_in_status(api, INVITED, PASSWORD) == 401
+    assert await sign_in_status(api, INVITED, NEW_PASSWORD) == 200
+    await user.arefresh_from_db()
+    assert user.email_verified_at is not None
+    assert user.name != "Stranger"
+    event = await AuditEvent.objects.aget(event="invitation_accepted")
+    assert event.details["first_proof"] is True
+    assert said(await signed_up(api, token)) == (400, "invalid_invitation")
 
 
 # ---------------------------------------------------------------- what staff may

@@ -20,6 +20,7 @@ from accounts.invitations.errors import InvalidInvitation
 from accounts.invitations.models import Invitation
 from accounts.invitations.tests.conftest import INVITED, NEW_PASSWORD, PAGE, RIGHTS, SIGNUP, Call, invited
 from accounts.users.models import User
+from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.errors import NotFound
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
@@ -105,9 +106,9 @@ async def test_page_and_api_at_once_make_one_account(api: httpx.AsyncClient, as_
 async def test_an_address_that_is_taken_meanwhile(
     api: httpx.AsyncClient, as_inviter: Call, make_user: MakeUser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Between the look and the hash's end: 409, and the invitation waits as before."""
+    """Proved between the look and the hash's end: 409, and the invitation waits as before."""
     token = await invited(as_inviter)
-    await sync_to_async(make_user)(email=INVITED)
+    await sync_to_async(make_user)(email=INVITED, email_verified_at=clock.now())
     found = units.find
 
     def unaware(text: str) -> units.Invited | None:
