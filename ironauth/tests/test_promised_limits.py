@@ -71,6 +71,7 @@ PROMISED: Final[dict[str, float]] = {
     "ironauth.infrastructure.core.strict_json.MAX_DEPTH": 32,
     "ironauth.server.server.MAX_REQUESTS": 10_000,
     "tokens.access.codec.CLOCK_LEEWAY_S": 60,
+    "tokens.upstream.id_token.LEEWAY_S": 60,
     "tokens.access.codec.MAX_TOKEN_BYTES": 4_096,
     "tokens.keys.units.PUBLISHED_BY_ALL_S": 5,
     "tokens.keys.store.MAX_AGE_S": 5.0,

@@ -25,7 +25,7 @@ CLIENT_ID, SECRET = "ironauth", "a secret: of two parts"
 
 
 async def test_a_person_comes_from_another_provider(open_site: OpenSite, open_page: OpenPage) -> None:
-    """To an application, twice; the account's page then shows the identity, which is the only way in and stays."""
+    """To an application, twice; the account's page then shows the identity, and asks for a proof to remove it."""
     site = open_site(DEBUG="1", IRONAUTH_UPSTREAM_NETWORKS="127.0.0.0/8")
     process = await start(node(), JAVASCRIPT / "upstream.mjs", CLIENT_ID, SECRET, f"{site.origin}/oauth/upstream/acme")
     assert process.stdout is not None
@@ -63,10 +63,12 @@ async def test_a_person_comes_from_another_provider(open_site: OpenSite, open_pa
             await shown.look("upstream-identities")
             await page.get_by_role("link", name="Remove Acme").click()
             await heading(shown, "Acme")
-            with shown.refusing(409):
+            # The provider has not signed when it asked last: that is no proof of these ten minutes.
+            with shown.refusing(401):
                 await page.get_by_role("button", name="Remove").click()
                 await expect(page.get_by_role("alert")).not_to_be_empty()
-            await shown.look("upstream-last-way-in")
+            await expect(page.get_by_role("button", name="Send me a code")).to_be_visible()
+            await shown.look("upstream-prove-again")
         shown.faults[:] = [fault for fault in shown.faults if not fault.startswith(issuer)]  # its pages are its own
     finally:
         process.stdin.close()
