@@ -4,6 +4,7 @@ nginx (TLS) -> Unix socket -> IronAuth -> PgBouncer -> Postgres, and Redis on a 
 """
 
 import os
+import re
 import shutil
 import signal
 import socket
@@ -177,22 +178,22 @@ class Chain:
         folder = self.folder / "nginx"
         folder.mkdir()
         here = (
-            (" /tmp/", f" {self.folder}/"),  # first: the test's own folder may be below
+            (" /tmp/", f" {self.folder}/"),
             ("/etc/nginx/ironauth/", f"{folder}/"), ("/etc/ironauth/tls/", f"{self.folder}/tls/"),
             ("/run/ironauth/web.sock", str(self.socket)), ("/var/log/nginx/", f"{self.folder}/"),
             ("/var/www/acme", f"{self.folder}/acme"),
             ("listen 443 ", f"listen 127.0.0.1:{self.https} "), ("listen 80", f"listen 127.0.0.1:{self.http}"),
             ("127.0.0.1:3000", f"127.0.0.1:{self.application_port}"), ("# include ", "include "),
         )  # fmt: skip
+        ours = dict(here)
+        any_of_them = re.compile("|".join(map(re.escape, ours)))  # in one pass: a port put in may begin as another one
         used: set[str] = set()
         for file in (DEPLOY / "nginx").iterdir():
             lines = file.read_text().splitlines(keepends=True)
             text = "".join(line for line in lines if "listen [::]:" not in line)  # the machine may have no IPv6
-            for written, ours in here:
-                used.update({written} if written in text else ())
-                text = text.replace(written, ours)
-            (folder / file.name).write_text(text)
-        assert used == {written for written, _ in here}
+            used.update(any_of_them.findall(text))
+            (folder / file.name).write_text(any_of_them.sub(lambda found: ours[found[0]], text))
+        assert used == ours.keys()
         command = [program("nginx", "nginx-light"), "-p", str(self.folder), "-e", "stderr"]
         options = "daemon off; user root;" if os.geteuid() == 0 else "daemon off;"  # its workers read this folder
         self._run("nginx", [*command, "-c", str(folder / "nginx.conf"), "-g", options], self.https)
