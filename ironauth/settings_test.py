@@ -62,6 +62,8 @@ from ironauth.settings import DATABASES  # noqa: E402 - named, because it is cha
 # In this process hashes cost next to nothing: tests of the cost itself override it.
 IRONAUTH_ARGON2_TIME_COST = 1
 IRONAUTH_ARGON2_MEMORY_KIB = 256
+# Beside two other parts of the suite a unit of work may wait longer for a core than a server would let it.
+IRONAUTH_DATABASE_TIMEOUT_S = 5.0
 
 if STORAGE == "sqlite":
     # A file, not memory: the pools' threads open their own connections, as in production.

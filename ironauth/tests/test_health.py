@@ -127,8 +127,9 @@ async def test_a_lost_redis_is_degraded(api: httpx.AsyncClient, settings: LazySe
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.only_sqlite
-async def test_a_hanging_database_is_unavailable_in_time(api: httpx.AsyncClient) -> None:
+async def test_a_hanging_database_is_unavailable_in_time(api: httpx.AsyncClient, settings: LazySettings) -> None:
     """When no database thread comes free the report is 503 within 2 s, and well again afterwards."""
+    settings.IRONAUTH_DATABASE_TIMEOUT_S = 1.5  # as the product's default is
     release = threading.Event()
     held = [asyncio.create_task(database().read(release.wait)) for _ in range(settings.IRONAUTH_DATABASE_THREADS)]
     await asyncio.sleep(0.15)
