@@ -58,7 +58,11 @@ def _public(content: bytes, content_type: str, policy: str | None = None) -> Htt
 async def home(request: HttpRequest) -> HttpResponse:
     """Say what this is, with links to account pages, documentation, the admin and the health report."""
     with language.spoken(request) as code:
-        response = _public(_page("ironauth/home.html", code), "text/html; charset=utf-8", PAGE_POLICY)
+        is_plain = not brand.banner()
+        page = _page("ironauth/home.html", code) if is_plain else render_to_string("ironauth/home.html").encode()
+        response = _public(page, "text/html; charset=utf-8", PAGE_POLICY)
+    if not is_plain:
+        response.headers["Cache-Control"] = "no-store"
     language.declare(request, response, code)
     return response
 

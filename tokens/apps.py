@@ -35,7 +35,7 @@ class TokensConfig(AppConfig):
         from tokens.oauth.logout import units as logout_notices  # noqa: PLC0415 - as above
         from tokens.sessions import ending  # noqa: PLC0415 - as above
         from tokens.sessions import units as sessions  # noqa: PLC0415 - as above
-        from tokens.sessions.acting import admin_session  # noqa: PLC0415 - as above
+        from tokens.sessions.acting import admin_session, banner  # noqa: PLC0415 - as above
         from tokens.upstream import exchange as upstream_exchange  # noqa: PLC0415 - as above
         from tokens.upstream import providers as upstream_providers  # noqa: PLC0415 - as above
 
@@ -45,6 +45,7 @@ class TokensConfig(AppConfig):
         first_proof.register()
         admin_devices.connect()
         admin_session.connect()
+        banner.register()
         invariants.sessions_end.connect(ending.all_end, dispatch_uid="tokens.sso_sessions_end")
         ending.clients_signed_out.connect(logout_notices.queue, dispatch_uid="tokens.logout_notices")
         client_units.client_ends.connect(oauth_expiry.end_of_client, dispatch_uid="tokens.oauth_ends")

@@ -8,9 +8,12 @@ Our templates show nothing that a stranger typed: otherwise anybody could sign u
 name full of links, and have us send them.
 """
 
+import hashlib
 from email.message import EmailMessage
 from email.policy import Policy, default
 from email.utils import format_datetime
+from functools import lru_cache
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from django.conf import settings
@@ -23,6 +26,7 @@ from django.utils.translation import gettext
 from accounts import email_address as emails
 from accounts.outbox.kinds import Kind
 from accounts.outbox.queue import Claimed
+from ironauth.config.table.branding import image_type
 from ironauth.infrastructure.core import clock
 
 SUBJECT_CHARACTERS: Final = 200  # a header line may have 998 (RFC 5322 §2.1.1); people read sixty
@@ -37,17 +41,41 @@ class Part(NamedTuple):
     label: str = ""
 
 
+class Logo(NamedTuple):
+    """An image that messages bring along: ``kind`` is png, jpeg or gif, ``cid`` is what the HTML calls it."""
+
+    content: bytes
+    kind: str
+    cid: str
+
+
 class _Message(EmailMultiAlternatives):
     """A message whose plain text is sent as it is written, as long as it is ASCII.
+
+    The logo is in the message, beside its HTML part: nothing is loaded from elsewhere, which mail programs do not do
+    unasked.
 
     Beyond 78 characters a line would be quoted-printable: then a link in a file or on the console, where developers
     look for it, has an ``=3D`` and a break in its token. Other letters are encoded for mail servers without 8BITMIME.
     """
 
+    logo: Logo | None = None
+
     def message(self, *, policy: Policy | None = None) -> EmailMessage:
         """Return the message in MIME; its header lines are folded as ``policy`` says."""
         folded = policy or default
         made = super().message(policy=folded.clone(max_line_length=LINE_CHARACTERS, cte_type="7bit"))
+        page = made.get_body(("html",))
+        if self.logo is not None and page is not None:
+            name = f"logo.{self.logo.kind}"
+            page.add_related(
+                self.logo.content,
+                "image",
+                self.logo.kind,
+                cid=f"<{self.logo.cid}>",
+                disposition="inline",
+                filename=name,
+            )
         made.policy = folded
         return made
 
@@ -99,6 +127,8 @@ def _rendered(mail: Claimed) -> EmailMultiAlternatives:
         "language": translation.get_language(),
         "parts": _parts(text, subject, mail, context),
     }
+    message.logo = _logo(settings.IRONAUTH_BRAND_MAIL_LOGO)
+    shown["logo"] = message.logo.cid if message.logo is not None else ""
     message.attach_alternative(template.render(shown), "text/html")
     return message
 
@@ -121,6 +151,16 @@ def _parts(text: str, subject: str, mail: Claimed, context: dict[str, Any]) -> l
         is_address = paragraph.startswith(f"{settings.IRONAUTH_ISSUER}/") and " " not in paragraph
         parts.append(alone.get(paragraph) or Part("link" if is_address else "text", paragraph))
     return parts
+
+
+@lru_cache(maxsize=1)  # a server has one, and sends it with every message
+def _logo(path: str) -> Logo | None:
+    """Return the logo of messages; None without one."""
+    if not path:
+        return None
+    content = Path(path).read_bytes()
+    cid = f"logo.{hashlib.sha256(content).hexdigest()[:16]}@{_domain()}"
+    return Logo(content, image_type(Path(path)), cid)
 
 
 def _domain() -> str:

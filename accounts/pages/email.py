@@ -1,11 +1,13 @@
 """The pages that links in messages open. GET shows a form and changes nothing: mail scanners fetch every link.
 
-No script, nothing from another host, and no Referer that would carry the token on. They need no CSRF token: the token
-in the form allows the act, and nothing that the browser sends by itself (no cookie) counts.
+Nothing from another host, no script but where a password is chosen, and no Referer that would carry the token on. They
+need no CSRF token: the token in the form allows the act, and nothing that the browser sends by itself (no cookie)
+counts.
 """
 
 from typing import Any, ClassVar
 
+from django.conf import settings
 from django.http import HttpResponse
 from django.template.loader import render_to_string
 from django.utils.translation import gettext_noop as _
@@ -15,6 +17,7 @@ from rest_framework.exceptions import ValidationError
 from accounts.email import services as email_services
 from accounts.email.views import OpenView
 from accounts.errors import InvalidEmailToken
+from accounts.fields import TextField
 from accounts.users.inputs import EmailTokenInput, ResetPasswordInput, VerifyEmailInput
 from ironauth.infrastructure.api.parsers import FormParser
 from ironauth.infrastructure.api.views import ApiRequest
@@ -30,6 +33,14 @@ HEADERS = {
     ),
     "Cross-Origin-Opener-Policy": "same-origin",
     "Referrer-Policy": "no-referrer",  # the address has the token in it
+}
+#: Where a password is chosen: its meter, and the button that shows it.
+SCRIPT_HEADERS = {
+    **HEADERS,
+    "Content-Security-Policy": (
+        f"{HEADERS['Content-Security-Policy']}; script-src 'self'; require-trusted-types-for 'script'; "
+        "trusted-types 'none'"
+    ),
 }
 
 
@@ -97,25 +108,35 @@ class TokenPage(PageLanguage, OpenView):
         return HttpResponse(render_to_string(self.template, context), status=status, headers=self.headers)
 
 
+class VerifyForm(VerifyEmailInput):
+    """Has a field for each kind of code."""
+
+    recovery_code = TextField(required=False, allow_blank=True)
+
+
 class VerifyPage(TokenPage):
     """GET, POST /email/verify."""
 
     template = "accounts/pages/verify.html"
+    headers = SCRIPT_HEADERS
 
     async def about(self, token: str) -> dict[str, Any]:
         """Return whose account it is about and since when: people may have got a stranger's message."""
         asked = await email_services.asked_by(token=token)
         if asked is None:
             raise InvalidEmailToken
-        return {"asked": asked}
+        by_recovery = bool(self.request.data.get("recovery_code"))
+        return {"asked": asked, "by_recovery": by_recovery, "shortest": settings.IRONAUTH_PASSWORD_MIN_LENGTH}
 
     async def act(self, request: ApiRequest) -> str:
         """Confirm the address, or end the account of the stranger who gave it.
 
         A click alone confirms nothing where the account may be a stranger's: then the password is asked for, or chosen.
         """
-        data = await self.validated(request, VerifyEmailInput)
+        data = await self.validated(request, VerifyForm)
         token, address = data["token"], client_context.address_of(request)
+        if recovery_code := data.pop("recovery_code", ""):
+            data["code"] = recovery_code
         if request.data.get("answer") == "not_me":
             await email_services.disown_address(token=token, address=address)
             return "disowned"
@@ -141,11 +162,12 @@ class ResetPage(TokenPage):
     """GET, POST /password/reset."""
 
     template = "accounts/pages/reset.html"
+    headers = SCRIPT_HEADERS
 
     async def about(self, token: str) -> dict[str, Any]:
         """Raise ``InvalidEmailToken`` for a link that sets no password: nobody types one for nothing."""
         await email_services.reset_by(token=token)
-        return {}
+        return {"shortest": settings.IRONAUTH_PASSWORD_MIN_LENGTH}
 
     async def act(self, request: ApiRequest) -> str:
         """Set the new password."""

@@ -1,6 +1,6 @@
 """The page that the link of an invitation opens: it makes the account."""
 
-from typing import Any, Final
+from typing import Any
 
 from django.conf import settings
 from django.http import HttpResponse
@@ -11,26 +11,18 @@ from accounts.errors import EmailTaken
 from accounts.invitations import services as invitations
 from accounts.invitations.errors import InvalidInvitation
 from accounts.invitations.inputs import AcceptInput
-from accounts.pages.email import HEADERS, TokenPage
+from accounts.pages.email import SCRIPT_HEADERS, TokenPage
 from accounts.privacy import terms
 from ironauth.infrastructure.api.views import ApiRequest
 from ironauth.infrastructure.core.errors import DomainError, ValidationFailed
 from ironauth.infrastructure.http import client_context
-
-_WITH_SCRIPT: Final = {
-    **HEADERS,
-    "Content-Security-Policy": (
-        f"{HEADERS['Content-Security-Policy']}; script-src 'self'; require-trusted-types-for 'script'; "
-        "trusted-types 'none'"
-    ),
-}
 
 
 class InvitationPage(TokenPage):
     """GET, POST /account/invitation."""
 
     template = "accounts/pages/invitation.html"
-    headers = _WITH_SCRIPT
+    headers = SCRIPT_HEADERS
     invalid = InvalidInvitation
 
     async def about(self, token: str) -> dict[str, Any]:

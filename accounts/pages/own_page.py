@@ -25,7 +25,7 @@ from accounts.pages.calls import ApiCalls
 from accounts.pages.refusals import Refusal
 from accounts.users import step_up
 from accounts.users.signed_in import signed_in
-from ironauth.config.cookies import REFRESH
+from ironauth.config.cookies import ACTING, REFRESH
 from ironauth.infrastructure.api.parsers import FormParser
 from ironauth.infrastructure.api.views import ApiRequest, AsyncAPIView
 from ironauth.infrastructure.core.errors import DomainError, NotAuthenticated, PermissionDenied, Unavailable
@@ -107,7 +107,10 @@ class OwnPage(PageLanguage, AsyncAPIView):
             if self.request.method == "GET" and is_from_elsewhere(self.request):
                 return rendered("go_on", {"address": self.request.get_full_path()})
             there = reverse("email-pages:signin-page")
-            return see_other(f"{there}?{urlencode({'next': self.request.path})}")
+            response = see_other(f"{there}?{urlencode({'next': self.request.path})}")
+            if cookies.name_of(ACTING) in self.request.COOKIES:  # whoever acted does no more
+                cookies.give(response, ACTING, "", max_age_s=0)
+            return response
         if isinstance(exc, DomainError):
             return rendered("problem", {"detail": exc.detail, **self.told}, status=exc.status, headers=exc.headers)
         if isinstance(exc, Http404):
@@ -155,7 +158,9 @@ class OverviewPage(OwnPage):
             return await self._page(request, Refusal("sign_out", 403, EXPIRED))
         if signed_in(request).acting is not None:
             await self.api.call(SIGN_OUT.method, SIGN_OUT.call)
-            return see_other(reverse("admin:accounts_user_change", args=[signed_in(request).id]))
+            response = see_other(reverse("admin:accounts_user_change", args=[signed_in(request).id]))
+            cookies.give(response, ACTING, "", max_age_s=0)
+            return response
         left = await self.api.send_form("oauth:logout", {"confirmation": "account-page"})
         answer = await self.api.call(SIGN_OUT.method, SIGN_OUT.call) if left.is_good else left
         if not answer.is_good:

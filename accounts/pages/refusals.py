@@ -44,19 +44,21 @@ def of_act(name: str, act: Act, answer: Answer) -> Refusal:
     return _refusal(name, answer, errors, set(act.fields) - {"challenge_token", "credential", "provider"})
 
 
-def of_proof(name: str, act: Act, answer: Answer | None) -> Refusal:
+def of_proof(name: str, act: Act, answer: Answer | None, by_recovery: bool) -> Refusal:
     """Return what the page says of a proof that the API has refused, or that was not there.
 
     Args:
         name: What the row calls the act.
         act: The act that asks for the proof.
         answer: What the API answered; None where nothing was sent.
+        by_recovery: Whether the code was typed as a recovery code.
     """
     if answer is None or answer.status == 400:  # noqa: PLR2004 - RFC 9110 §15.5.1: nothing of use was sent
         return Refusal(name, 401, _PROVE)
     body = answer.body or {}
     place = act.password or "proof_password"
-    places = {"invalid_credentials": place, "invalid_mfa_code": "proof_code", "invalid_email_code": "proof_email_code"}
+    code = "proof_recovery_code" if by_recovery else "proof_code"
+    places = {"invalid_credentials": place, "invalid_mfa_code": code, "invalid_email_code": "proof_email_code"}
     where = places.get(body.get("code", ""), "")
     return _refusal(name, answer, {where: [body["detail"]]} if where else {}, {*places.values()})
 

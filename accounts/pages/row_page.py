@@ -37,6 +37,7 @@ from ironauth.infrastructure.core.errors import DomainError, NotAuthenticated
 PROOFS: Final = {
     "proof_password": "password",
     "proof_code": "code",
+    "proof_recovery_code": "code",  # of the two the one that takes opening a part of the page
     "proof_email_code": "email_code",
     "proof_challenge_token": "challenge_token",
     "proof_credential": "credential",
@@ -74,7 +75,8 @@ class RowPage(OwnPage):
         if await self._wants_proof(request, act.recent):
             answer = await self._prove(data, act)
             if answer is None or not answer.is_good:
-                return await self._page(request, section, item, refusal=of_proof(name, act, answer))
+                by_recovery = bool(data.get("proof_recovery_code"))
+                return await self._page(request, section, item, refusal=of_proof(name, act, answer, by_recovery))
             proved = True
         path = {act.item: item} if act.item else {}
         answer = await self.api.call(act.method, act.call, _members(act, data), **path)
@@ -185,7 +187,8 @@ class RowPage(OwnPage):
         methods = mfa["methods"]
         proof: dict[str, Any] = {
             "password": not methods and mfa["has_password"],
-            "code": any(method != "passkey" for method in methods),
+            "totp": "totp" in methods,
+            "recovery": "recovery_code" in methods,
             "passkey": "",
             "nothing": not methods and not mfa["has_password"],
         }

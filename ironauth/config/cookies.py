@@ -36,10 +36,12 @@ SSO_OTHERS: Final = Cookie("sso_others", "Lax")
 AUTHORIZE: Final = Cookie("authorize", "Lax")
 LANGUAGE: Final = Cookie("language", "Lax")
 OWN_LANGUAGE: Final = Cookie("own_language", "Lax")
+#: Which member of staff acts as whom, sealed, for the banner of pages; it signs nobody in.
+ACTING: Final = Cookie("acting", "Lax")
 ADMIN_SESSION: Final = Cookie("admin_session", "Lax")
 ADMIN_CSRF: Final = Cookie("csrftoken", "Lax")
 REGISTRY: Final = (
-    ACCESS, REFRESH, DEVICE, KEPT_DEVICE, SSO, SSO_OTHERS, AUTHORIZE, LANGUAGE, OWN_LANGUAGE, ADMIN_SESSION,
+    ACCESS, REFRESH, DEVICE, KEPT_DEVICE, SSO, SSO_OTHERS, AUTHORIZE, LANGUAGE, OWN_LANGUAGE, ACTING, ADMIN_SESSION,
     ADMIN_CSRF,
 )  # fmt: skip
 

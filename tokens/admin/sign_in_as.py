@@ -3,6 +3,7 @@
 The session is the browser's own one of the API then, in cookies; the one of this admin goes on beside it, and ends it.
 """
 
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -22,11 +23,13 @@ from accounts.users.models import User
 from accounts.users.second_factors import methods_of
 from ironauth.config.cookies import REFRESH
 from ironauth.infrastructure.admin import session_store
+from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.errors import PermissionDenied as Refused
 from ironauth.infrastructure.http import client_context, cookies
 from tokens.errors import SigningKeyMissing
-from tokens.sessions import services
-from tokens.sessions.acting import rules
+from tokens.sessions import refresh_token, services
+from tokens.sessions.acting import banner, rules
+from tokens.sessions.acting.banner import Told
 from tokens.sessions.transport import set_cookies
 
 _NAME = "accounts_user_sign_in_as"
@@ -99,6 +102,11 @@ def _begun(request: HttpRequest, user: User, reason: str) -> HttpResponse:
     )
     response = HttpResponseRedirect(reverse("email-pages:security-page"))
     set_cookies(response, pair)
+    session = refresh_token.parse(pair.refresh_token)
+    if session is not None:
+        by = f"{caller.name} ({caller.email})" if caller.name else caller.email
+        end = clock.now() + timedelta(seconds=pair.refresh_expires_in)
+        banner.give(response, Told(session.session_id, by, user.email, end))
     return response
 
 

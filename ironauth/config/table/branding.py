@@ -11,6 +11,11 @@ from ironauth.config.table.setting import Given, Section, Setting
 
 COLOUR: Final = re.compile(r"#[0-9a-f]{6}")
 LONGEST_VERSION: Final = 32  # characters; a date, or a number
+#: What mail programs show (none of them all shows SVG), by the first bytes of a file.
+MAIL_IMAGES: Final = {b"\x89PNG\r\n\x1a\n": "png", b"\xff\xd8\xff": "jpeg", b"GIF87a": "gif", b"GIF89a": "gif"}
+MOST_MAIL_LOGO_BYTES: Final = (
+    100_000  # it is in every message; 40 px high for a screen of twice the density takes 10 kB
+)
 LONGEST_NAME: Final = 60  # characters; a heading on a phone of 320 px takes two lines
 
 
@@ -93,14 +98,55 @@ def logo(value: str, given: Given) -> str:
     Raises:
         ImproperlyConfigured: It is not there.
     """
+    if value:
+        _file_of(value, given, "IRONAUTH_BRAND_LOGO")
+    return value
+
+
+def mail_logo(value: str, given: Given) -> str:
+    """Return the path of the file that messages bring along, "" for none.
+
+    Args:
+        value: The file, relative to the folder of IRONAUTH_BRAND_FILES.
+        given: The settings that were read before this one.
+
+    Raises:
+        ImproperlyConfigured: It is not there, too large for a message, or nothing that mail programs show.
+    """
     if not value:
         return ""
+    file = _file_of(value, given, "IRONAUTH_BRAND_MAIL_LOGO")
+    if not image_type(file):
+        raise ImproperlyConfigured("IRONAUTH_BRAND_MAIL_LOGO is no PNG, JPEG or GIF: mail programs show no other image")
+    if file.stat().st_size > MOST_MAIL_LOGO_BYTES:
+        raise ImproperlyConfigured(
+            f"IRONAUTH_BRAND_MAIL_LOGO has over {MOST_MAIL_LOGO_BYTES} bytes, and is in every message: make it smaller"
+        )
+    return str(file)
+
+
+def image_type(file: Path) -> str:
+    """Return the kind of an image that mail programs show; "" for any other file."""
+    with file.open("rb") as opened:
+        start = opened.read(max(map(len, MAIL_IMAGES)))
+    return next((kind for first, kind in MAIL_IMAGES.items() if start.startswith(first)), "")
+
+
+def _logo_for_mail(given: Given) -> str:
+    """Return the logo of the pages where messages can have it, too."""
+    value = given["IRONAUTH_BRAND_LOGO"]
+    file = Path(next(iter(given["IRONAUTH_BRAND_FILES"]), ""), value)
+    return value if value and image_type(file) and file.stat().st_size <= MOST_MAIL_LOGO_BYTES else ""
+
+
+def _file_of(value: str, given: Given, setting: str) -> Path:
+    """Return a file of the operator's folder. Raises ``ImproperlyConfigured``, which names the setting."""
     folder = next(iter(given["IRONAUTH_BRAND_FILES"]), "")
     if not folder or not Path(folder, value).resolve().is_relative_to(Path(folder).resolve()):
-        raise ImproperlyConfigured("IRONAUTH_BRAND_LOGO is not in IRONAUTH_BRAND_FILES: set that, and put it there")
+        raise ImproperlyConfigured(f"{setting} is not in IRONAUTH_BRAND_FILES: set that, and put it there")
     if not Path(folder, value).is_file():
-        raise ImproperlyConfigured("IRONAUTH_BRAND_LOGO is no file in IRONAUTH_BRAND_FILES: write it like logo.svg")
-    return value
+        raise ImproperlyConfigured(f"{setting} is no file in IRONAUTH_BRAND_FILES: write it like logo.png")
+    return Path(folder, value)
 
 
 BRANDING = Section(
@@ -128,6 +174,17 @@ BRANDING = Section(
         example="logo.svg",
         accept=logo,
         refused="no file in that folder",
+    ),
+    Setting(
+        "IRONAUTH_BRAND_MAIL_LOGO",
+        "The logo of messages, a path below IRONAUTH_BRAND_FILES: a PNG, JPEG or GIF of at most 100,000 bytes, best "
+        "twice as large as it is shown, 40 px high on white (default: IRONAUTH_BRAND_LOGO where it is such a file, "
+        "else the name alone).",
+        kind="text",
+        default=_logo_for_mail,
+        example="logo.png",
+        accept=mail_logo,
+        refused="no file in that folder, none of these images, or a larger one",
     ),
     Setting(
         "IRONAUTH_BRAND_ACCENT",

@@ -4,6 +4,7 @@ Templates get it by ``{% load brand %}{% brand as brand %}`` (``ironauth.setting
 """
 
 import hashlib
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -11,6 +12,11 @@ from django import template
 from django.conf import settings
 from django.core.checks import CheckMessage
 from django.core.checks import Warning as CheckWarning
+from django.http import HttpRequest
+from django.utils.safestring import mark_safe
+
+from ironauth.config.cookies import Cookie
+from ironauth.infrastructure.http import client_context, cookies
 
 #: What links stand on where it is closest to them: a row under the pointer, in ``ironauth/static/ironauth/pages.css``.
 LIGHT: Final = "#eef1f4"
@@ -20,6 +26,7 @@ LEAST_CONTRAST: Final = 4.5
 _STEPS: Final = 40
 
 register = template.Library()
+_banners: Final[list[tuple[Cookie, Callable[[HttpRequest], str]]]] = []
 
 
 class Brand(NamedTuple):
@@ -33,6 +40,8 @@ class Brand(NamedTuple):
     privacy_url: str
     accent: str
     on_accent: str
+    link: str
+    link_at_night: str
 
 
 class Shades(NamedTuple):
@@ -57,7 +66,36 @@ def current() -> Brand:
         privacy_url=settings.IRONAUTH_PRIVACY_URL,
         accent=colours.accent,
         on_accent=colours.on_accent,
+        link=colours.on_light,
+        link_at_night=colours.on_dark,
     )
+
+
+@register.simple_tag(name="banner")
+def _banner() -> str:
+    return mark_safe(banner())  # noqa: S308 - made by templates
+
+
+def banner() -> str:
+    """Return the HTML of what a page says above everything else to the browser that asked for it; mostly nothing."""
+    request = client_context.page_request()
+    if request is None:
+        return ""
+    try:
+        brought = request.COOKIES
+    except cookies.AmbiguousCookies:  # the page that says so
+        return ""
+    return "".join([tell(request) for cookie, tell in _banners if cookies.name_of(cookie) in brought])
+
+
+def register_banner(cookie: Cookie, tell: Callable[[HttpRequest], str]) -> None:
+    """Declare what pages say to browsers that bring a cookie; others cost nothing.
+
+    Args:
+        cookie: One of the registry.
+        tell: Gets the request and returns safe HTML; asks no database, for it runs on the event loop.
+    """
+    _banners[:] = [one for one in _banners if one[0] != cookie] + [(cookie, tell)]
 
 
 def style() -> str:

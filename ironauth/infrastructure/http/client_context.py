@@ -242,6 +242,11 @@ def own_request() -> HttpRequest | None:
     return request if request is not None and request.path_info.startswith(_own_paths) else None
 
 
+def page_request() -> HttpRequest | None:
+    """Return the request being answered, for what a page says to its browser; None outside of one."""
+    return _request.get()
+
+
 def network() -> str:
     """Return what the client of the request being answered shares with as few others as it can; "" outside of one.
 

@@ -1,7 +1,7 @@
 // How good the password looks, while it is typed. The server judges it; without JavaScript it says what it found.
 import "./show_password.js";
 
-const input = document.getElementById("password");
+const input = document.querySelector("[autocomplete=new-password]");
 const meter = document.getElementById("strength");
 const text = document.getElementById("strength-text");
 const levels = text.dataset.levels.split("|");

@@ -31,6 +31,7 @@ from accounts.outbox import tokens as email_tokens
 from accounts.privacy import terms
 from accounts.users.outputs import UserOut
 from ironauth.infrastructure.core import base64url
+from ironauth.infrastructure.http import brand
 from tokens.clients.errors import OAuthError
 from tokens.clients.registry import Client
 from tokens.oauth import device_codes
@@ -222,13 +223,8 @@ def sign_out(
         redirect_uri: Where the client wants them to be afterwards, "" for nowhere.
         state: The client's own, to be given back there.
     """
-    context = {
-        "user": user,
-        "client": client,
-        "confirmation": confirmation,
-        "redirect_uri": redirect_uri,
-        "state": state,
-    }
+    context = {"user": user, "client": client, "confirmation": confirmation, "state": state}
+    context["redirect_uri"] = redirect_uri
     return _rendered("sign_out.html", context, targets=_targets_of_client(redirect_uri, client))
 
 
@@ -341,8 +337,9 @@ def _rendered(
 
 
 def _site() -> dict[str, Any]:
-    """Return what the pages say of this deployment."""
+    """Return what the pages say of this deployment, and to this browser: what is kept is kept for those alike."""
     return {
+        "banner": brand.banner(),
         "site_name": settings.IRONAUTH_BRAND_NAME,
         "proof_required": emails.is_proof_required(),
         "sign_up_open": settings.IRONAUTH_SIGN_UP == "open",

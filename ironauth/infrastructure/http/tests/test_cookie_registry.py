@@ -6,6 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
+from accounts.admin.tests.second_step import Enrolled
 from accounts.users.models import User
 from conftest import PASSWORD, ServeProcess
 from ironauth.config import cookies as cookie_names
@@ -14,7 +15,7 @@ from tokens.oauth.tests.material import make_client
 from tokens.oauth.tests.walk import form_to, request_of
 from tokens.tests.second_factor import App
 
-EMAIL = "mia@example.com"
+EMAIL, HELPER = "mia@example.com", "helper@example.com"
 ACCESS = "/api/v1/access"
 
 
@@ -96,11 +97,32 @@ def through_the_admin(browser: Browser) -> None:
     browser.ask("POST", "/admin/logout/", data=form)
 
 
+def through_signing_in_as(browser: Browser) -> None:
+    """Sign in to the admin with a second factor, and as a person from there."""
+    person, helper = User.objects.create_user("petra@example.com"), User.objects.create_superuser(HELPER, PASSWORD)
+    app = Enrolled(helper)
+    form = {"username": HELPER, "password": PASSWORD, "next": "/admin/"}
+    browser.ask("POST", "/admin/login/", data={**form, **csrf(browser, "/admin/login/")})
+    browser.ask("POST", "/admin/login/code/", data={"code": app.code(), **csrf(browser, "/admin/login/code/")})
+    path = f"/admin/accounts/user/{person.pk}/sign-in-as/"
+    assert browser.ask("POST", path, data={"reason": "ticket 7", **csrf(browser, path)}).status_code == 302
+
+
+def csrf(browser: Browser, path: str) -> dict[str, str]:
+    """Return what the form of a page of the admin carries."""
+    token = re.search(r'name="csrfmiddlewaretoken" value="(\w+)"', browser.ask("GET", path).text)
+    assert token is not None
+    return {"csrfmiddlewaretoken": token[1]}
+
+
 @pytest.mark.django_db(transaction=True)
 def test_every_cookie_on_the_wire(serve_process: ServeProcess, signing_key: str) -> None:
     """The flows of API, pages and admin set the cookies of the registry and no other; each is a __Host- cookie."""
-    browser = Browser(serve_process(IRONAUTH_COOKIE_SECURE="1", IRONAUTH_KEEP_DEVICE_DAYS="1"))
-    for flow in (through_the_api, through_the_pages, through_a_second_factor, through_the_admin):
+    served = serve_process(IRONAUTH_COOKIE_SECURE="1", IRONAUTH_KEEP_DEVICE_DAYS="1", IRONAUTH_SIGN_IN_AS="1")
+    browser = Browser(served)
+    for flow in (
+        through_the_api, through_the_pages, through_a_second_factor, through_the_admin, through_signing_in_as
+    ):  # fmt: skip
         flow(browser)
     browser.http.close()
     known = {cookie_names.name_of(cookie, secure=True): cookie for cookie in cookie_names.REGISTRY}
