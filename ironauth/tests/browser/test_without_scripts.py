@@ -125,7 +125,7 @@ async def test_an_account_is_looked_after_without_a_script(open_site: OpenSite, 
     await done(shown, "One-time codes were removed.")
 
     await open_row(shown, "Password")
-    short = {"Current_password": PASSWORD, "New_password": "short"}
+    short = {"Current_password": PASSWORD, "New_password": "password password"}
     await refused(shown, "New password", 400, "Change the password", **short)
     await press(shown, "Change the password", Current_password=PASSWORD, New_password=NEW_PASSWORD)
     await done(shown, "Your password was changed.")

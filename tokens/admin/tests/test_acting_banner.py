@@ -1,8 +1,11 @@
 """The banner of staff who act as a person: on every page of that browser, as long as it may be true, on no other."""
 
+from dataclasses import dataclass
 from typing import Any
 
+import httpx
 import pytest
+from asgiref.sync import sync_to_async
 from django.contrib.auth.models import Permission
 from django.test import Client
 
@@ -10,11 +13,9 @@ from accounts.admin.tests.second_step import CODE, Enrolled, password
 from accounts.conftest import PASSWORD
 from accounts.users.models import User
 from ironauth.infrastructure.core import clock
-from ironauth.infrastructure.core.ids import new_id
 from tokens.oauth.tests.material import make_client
 from tokens.oauth.tests.walk import request_of
 from tokens.sessions.acting.rules import ACTING_S
-from tokens.tests.browser import LOGOUT, SAME_ORIGIN
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("signing_key")]
 
@@ -40,7 +41,7 @@ PAGES = {
     "/account/security/password": 200,
     "/account/security/no-such-row": 404,
 }
-FROM_CLIENT = {"Sec-Fetch-Site": "cross-site"}
+HELD = ("acting", "access_token", "refresh_token")
 
 
 @pytest.fixture(autouse=True)
@@ -55,7 +56,7 @@ def person(db: None) -> User:
 
 
 @pytest.fixture
-def browser(person: User) -> Client:
+def browser(api: httpx.AsyncClient, person: User) -> "Browser":
     """Of a member of staff who has begun to act as the person."""
     helper = User.objects.create_user(email="helper@example.com", name="Hedy", password=PASSWORD, is_staff=True)
     helper.user_permissions.add(*Permission.objects.filter(codename__in=("sign_in_as", "view_user")))
@@ -64,103 +65,108 @@ def browser(person: User) -> Client:
     assert client.post(CODE, {"code": app.code()}).status_code == 302
     begun = client.post(f"/admin/accounts/user/{person.pk}/sign-in-as/", {"reason": "ticket 7"})
     assert begun.status_code == 302
-    return client
+    return Browser(api, {name: begun.cookies[name].value for name in HELD})
 
 
-def page(browser: Client, path: str, **fields: str) -> Any:
-    """Return a page as a browser asks for it by a link of this site."""
-    return browser.get(path, headers={"Accept": "text/html", **SAME_ORIGIN, **fields})
+@dataclass
+class Browser:
+    """What it brings, whatever it is answered."""
+
+    api: httpx.AsyncClient
+    cookies: dict[str, str]
+
+    async def ask(self, path: str, site: str = "same-origin", method: str = "GET", **given: Any) -> httpx.Response:
+        """Ask for a page as a browser does; ``site`` is who has caused it, "" for a browser that does not say."""
+        self.api.cookies.clear()
+        cookie = "; ".join(f"{name}={value}" for name, value in self.cookies.items())
+        headers = {"Accept": "text/html", **({"Cookie": cookie} if cookie else {})}
+        headers |= {"Sec-Fetch-Site": site} if site else {}
+        return await self.api.request(method, path, headers=headers, **given)
+
+    async def says(self, path: str = "/oauth/device", site: str = "same-origin", **given: Any) -> int:
+        """Return how often the page has the banner."""
+        return said(await self.ask(path, site, **given))
 
 
-def said(answer: Any) -> int:
-    """Return how often the page has the banner."""
-    text = answer.content.decode()
-    assert text.count('class="acting"') == text.count(BANNER)
-    return int(text.count(BANNER))
+def said(answer: httpx.Response) -> int:
+    assert answer.text.count('class="acting"') == answer.text.count(BANNER)
+    return answer.text.count(BANNER)
 
 
-def test_every_page_says_it_once(browser: Client) -> None:
+async def test_every_page_says_it_once(api: httpx.AsyncClient, browser: Browser) -> None:
     """Pages that are kept for others too say it to this browser alone, and no cache keeps that."""
-    stranger = Client()
+    stranger = Browser(api, {})
     for path, status in PAGES.items():
         for _ in range(2):  # the second may come out of a cache
-            assert said(page(stranger, path)) == 0, path
-            shown = page(browser, path)
+            assert await stranger.says(path) == 0, path
+            shown = await browser.ask(path)
             assert (shown.status_code, said(shown)) == (status, 1), path
             assert "no-store" in shown.headers["Cache-Control"], path
 
 
-def test_pages_on_the_way_to_a_client_say_it(browser: Client) -> None:
+async def test_pages_on_the_way_to_a_client_say_it(browser: Browser) -> None:
     """The page that a client sends people to, from its own site too, whose requests bring no Strict cookie."""
-    client, _ = make_client(trusted=True)
-    asked = {f"{name}": f"{value}" for name, value in request_of(client).items()}
-    assert said(browser.get("/oauth/authorize", asked, headers=SAME_ORIGIN)) == 1
+    client, _ = await sync_to_async(make_client)(trusted=True)
+    asked = {"path": "/oauth/authorize", "params": request_of(client)}
+    assert await browser.says(**asked) == 1
     del browser.cookies["refresh_token"]
-    assert said(browser.get("/oauth/authorize", asked, headers=FROM_CLIENT)) == 1  # by the access token
+    assert await browser.says(**asked, site="cross-site") == 1  # by the access token
     del browser.cookies["access_token"]
-    assert said(browser.get("/oauth/authorize", asked, headers=FROM_CLIENT)) == 1  # that is over after ten minutes
-    assert said(browser.get("/oauth/authorize", asked)) == 1  # a browser that does not say
+    assert await browser.says(**asked, site="cross-site") == 1  # that is over after ten minutes
+    assert await browser.says(**asked, site="") == 1
     for own in ("same-origin", "none"):
-        assert said(browser.get("/oauth/authorize", asked, headers={"Sec-Fetch-Site": own})) == 0
+        assert await browser.says(**asked, site=own) == 0
 
 
-def test_it_ends_when_the_session_may_no_longer_last(browser: Client) -> None:
+async def test_it_ends_when_the_session_may_no_longer_last(browser: Browser) -> None:
     """A second before the 30 minutes are over it is said, and then not."""
     with clock.shifted(ACTING_S - 2):
-        assert said(page(browser, "/oauth/device")) == 1
+        assert await browser.says() == 1
     with clock.shifted(ACTING_S + 1):
-        assert said(page(browser, "/oauth/device")) == 0
+        assert await browser.says() == 0
 
 
-def test_it_goes_with_the_session(browser: Client, person: User) -> None:
+async def test_it_goes_with_the_session(browser: Browser, person: User) -> None:
     """Pressing *End* takes it away; so does a page of the account that finds the session over."""
-    held = {name: morsel.value for name, morsel in browser.cookies.items()}
-    text = page(browser, "/account/security").content.decode()
-    form = text.partition('name="form" value="')[2].partition('"')[0]
-    answer = browser.post("/account/security", {"form": form, "act": "end_acting"}, headers=SAME_ORIGIN)
-    assert answer.headers["location"] == f"/admin/accounts/user/{person.pk}/change/"
-    assert (answer.cookies["acting"].value, answer.cookies["acting"]["max-age"]) == ("", 0)
-    assert said(page(browser, "/oauth/device")) == 0
-    for name, value in held.items():
-        browser.cookies[name] = value
-    gone = page(browser, "/account/security")
-    assert (gone.status_code, gone.cookies["acting"]["max-age"]) == (303, 0)
+    form = (await browser.ask("/account/security")).text.partition('name="form" value="')[2].partition('"')[0]
+    ended = await browser.ask("/account/security", method="POST", data={"form": form, "act": "end_acting"})
+    assert ended.headers["location"] == f"/admin/accounts/user/{person.pk}/change/"
+    assert 'acting=""; ' in ended.headers["set-cookie"]
+    gone = await browser.ask("/account/security")
+    assert gone.headers["location"].startswith("/account/signin")
+    assert 'acting=""; ' in gone.headers["set-cookie"]
 
 
-def test_another_session_of_the_browser_is_not_meant(browser: Client, person: User) -> None:
-    """Neither with its refresh token, nor with its access token alone, nor after signing out by the API."""
-    acting = browser.cookies["acting"].value
-    other = Client()
-    given = {"email": person.email, "password": PASSWORD, "transport": "cookie"}
-    signed_in = other.post("/api/v1/access/signin", given, content_type="application/json", headers=SAME_ORIGIN)
-    assert signed_in.status_code == 204
-    other.cookies["acting"] = acting
-    assert said(page(other, "/oauth/device")) == 0
+async def test_another_session_of_the_browser_is_not_meant(
+    api: httpx.AsyncClient, browser: Browser, person: User
+) -> None:
+    """Neither with its refresh token, nor with its access token alone."""
+    signed_in = await api.post("/api/v1/access/signin", json={"email": person.email, "password": PASSWORD})
+    pair = signed_in.json()
+    other = Browser(api, {**browser.cookies, **{name: pair[name] for name in ("access_token", "refresh_token")}})
+    assert await other.says(site="cross-site") == 0
     del other.cookies["refresh_token"]
-    assert said(page(other, "/oauth/device")) == 0
-    assert browser.post(LOGOUT, headers=SAME_ORIGIN).status_code == 204
-    assert said(page(browser, "/oauth/device")) == 0
+    assert await other.says(site="cross-site") == 0
+    other.cookies["access_token"] = "x"
+    assert await other.says(site="cross-site") == 0
 
 
-@pytest.mark.parametrize("value", ["", "x", "é", "A" * 64, "A" * 4_096, "A" * 4_097])
-def test_what_is_no_cookie_of_ours_says_nothing(value: str) -> None:
-    """Any other text, a seal with one bit turned, and a whole one of a server with another master key."""
-    browser = Client()
-    browser.cookies["acting"] = value
-    assert said(page(browser, "/oauth/device", **FROM_CLIENT)) == 0
+@pytest.mark.parametrize("value", ["", "x", "A" * 64, "A" * 4_096, "A" * 4_097])
+async def test_what_is_no_cookie_of_ours_says_nothing(api: httpx.AsyncClient, db: None, value: str) -> None:
+    """Any other text, also one as long as a browser keeps, and a longer one."""
+    assert await Browser(api, {"acting": value}).says(site="cross-site") == 0
 
 
-def test_a_changed_seal_says_nothing(browser: Client, settings: Any) -> None:
+async def test_a_changed_seal_says_nothing(browser: Browser, settings: Any) -> None:
     """One character changed, or sealed under a master key that this server lacks: nothing; under an older one: told."""
-    held = browser.cookies["acting"].value
+    held = browser.cookies["acting"]
     middle = len(held) // 2
     browser.cookies["acting"] = held[:middle] + ("A" if held[middle] != "A" else "B") + held[middle + 1 :]
-    assert said(page(browser, "/oauth/device")) == 0
+    assert await browser.says() == 0
     browser.cookies["acting"] = held
-    assert said(page(browser, "/oauth/device")) == 1
-    kept = settings.IRONAUTH_MASTER_KEYS
-    newer = {f"k{new_id().hex[:6]}": b"n" * 32}
-    settings.IRONAUTH_MASTER_KEYS = {**newer, **kept}
-    assert said(page(browser, "/oauth/device")) == 1
+    assert await browser.says() == 1
+    newer = {"newer": b"n" * 32}
+    settings.IRONAUTH_MASTER_KEYS = {**newer, **settings.IRONAUTH_MASTER_KEYS}
+    assert await browser.says() == 1
     settings.IRONAUTH_MASTER_KEYS = newer
-    assert said(page(browser, "/oauth/device")) == 0
+    assert await browser.says() == 0
