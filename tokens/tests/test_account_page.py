@@ -289,7 +289,8 @@ async def test_a_late_act_with_a_password_asks_once(
     secret = re.search(r'data-copied="([A-Z2-7]+)"', shown.text)
     assert secret
     app = App(secret[1])
-    await send(page, shown.text, f"{HOME}/codes", "confirm", code=app.code(-1))
+    confirmed = await send(page, shown.text, f"{HOME}/codes", "confirm", code=app.code(-1))
+    codes = re.findall("<li><code>([^<]+)</code></li>", confirmed.text)
     later(monkeypatch, RECENT_S + 1)
     path = f"{HOME}/password"
     typed = {"current_password": PASSWORD, "new_password": NEW_PASSWORD}
@@ -297,7 +298,15 @@ async def test_a_late_act_with_a_password_asks_once(
     assert (await press(page, path, "change", **typed)).status_code == 401
     wrong = await press(page, path, "change", **typed, proof_code=app.wrong())
     assert (wrong.status_code, 'id="proof_code-problem"' in wrong.text) == (401, True)
+    assert "<details open>" not in wrong.text
+    wrong = await press(page, path, "change", **typed, proof_recovery_code="aaaaa-bbbbb")
+    assert (wrong.status_code, 'id="proof_recovery_code-problem"' in wrong.text) == (401, True)
+    assert ("<details open>" in wrong.text, "aaaaa-bbbbb" in wrong.text) == (True, False)
     await done(page, await press(page, path, "change", **typed, proof_code=app.code()), "Your password was changed.")
+    later(monkeypatch, 2 * RECENT_S + 2)
+    typed = {"current_password": NEW_PASSWORD, "new_password": PASSWORD}
+    by_code = await press(page, path, "change", **typed, proof_recovery_code=codes[0])
+    await done(page, by_code, "Your password was changed.")
 
 
 async def test_signing_out_and_deleting(page: httpx.AsyncClient, member: Member, settings: Settings) -> None:

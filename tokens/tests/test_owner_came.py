@@ -157,7 +157,8 @@ async def test_who_confirms_says_whose_the_account_is(
     ways = re.findall("<li>(one-time codes of an app|a passkey), since [^<]+ UTC</li>", shown)
     assert ways == (["one-time codes of an app", "a passkey"] if factors else [])
     assert "Click on confirm" not in shown
-    assert re.findall('<input id="([a-z_]+)"', shown) == ["password", *(["code"] if factors else []), "new_password"]
+    codes = ["code", "recovery_code"] if factors else []
+    assert re.findall('<input id="([a-z_]+)"', shown) == ["password", *codes, "new_password"]
     assert re.findall('name="answer" value="([a-z_]+)"', shown) == ["choose", *([] if staff else ["not_me"])]
     kept = await left(member["id"])
     clicked = await api.post(VERIFY, data={"token": token})
@@ -165,6 +166,19 @@ async def test_who_confirms_says_whose_the_account_is(
     assert "Type the account&#x27;s password, or choose a new one." in clicked.text
     assert 'name="new_password"' in clicked.text
     assert (await is_proved(member["id"]), await left(member["id"])) == (False, kept)
+
+
+async def test_a_recovery_code_confirms(api: httpx.AsyncClient, member: Member, pair: Pair) -> None:
+    """It has a field of its own, which is open where a wrong one was typed; a right one leaves the account as it is."""
+    _, codes = await enrol(api, pair)
+    token = await link(api, member)
+    assert "<details open>" not in (await api.get(VERIFY, params={"token": token})).text
+    form = {"token": token, "password": member["password"]}
+    wrong = await api.post(VERIFY, data={**form, "recovery_code": "aaaa-aaaa-aaaa-aaaa"})
+    assert (wrong.status_code, "<details open>" in wrong.text, await is_proved(member["id"])) == (400, True, False)
+    done = await api.post(VERIFY, data={**form, "recovery_code": codes[0]})
+    assert (done.status_code, await is_proved(member["id"])) == (200, True)
+    assert await me(api, pair) == 200
 
 
 @pytest.mark.parametrize("away", [False, True])

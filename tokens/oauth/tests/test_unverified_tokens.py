@@ -104,6 +104,7 @@ DECODERS: Final = {
     "tokens/admin/client_form.py": "a field of a form for staff",
     "tokens/clients/authentication.py": "HTTP Basic",
     "tokens/clients/keys.py": "numbers of keys, bounded there",
+    "tokens/sessions/acting/banner.py": "what a seal of ours was opened for, in a cookie of bounded length",
     "tokens/upstream/exchange.py": "a provider's answer, bounded there; its ID token is read by tokens/access/codec.py",
     "tokens/upstream/services.py": "a name that Apple has the browser bring beside its code, which is no token",
     "tokens/oauth/authorize/pages.py": "what this process has encoded",
