@@ -107,7 +107,7 @@ async def test_every_page_says_it_once(api: httpx.AsyncClient, browser: Browser)
 async def test_pages_on_the_way_to_a_client_say_it(browser: Browser) -> None:
     """The page that a client sends people to, from its own site too, whose requests bring no Strict cookie."""
     client, _ = await sync_to_async(make_client)(trusted=True)
-    asked = {"path": "/oauth/authorize", "params": request_of(client)}
+    asked: dict[str, Any] = {"path": "/oauth/authorize", "params": request_of(client)}
     assert await browser.says(**asked) == 1
     del browser.cookies["refresh_token"]
     assert await browser.says(**asked, site="cross-site") == 1  # by the access token
