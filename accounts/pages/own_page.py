@@ -108,7 +108,7 @@ class OwnPage(PageLanguage, AsyncAPIView):
                 return rendered("go_on", {"address": self.request.get_full_path()})
             there = reverse("email-pages:signin-page")
             response = see_other(f"{there}?{urlencode({'next': self.request.path})}")
-            if cookies.name_of(ACTING) in self.request.COOKIES:  # whoever acted does no more
+            if cookies.name_of(ACTING) in self.request.COOKIES:  # nobody acts here any more
                 cookies.give(response, ACTING, "", max_age_s=0)
             return response
         if isinstance(exc, DomainError):

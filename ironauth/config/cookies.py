@@ -36,7 +36,7 @@ SSO_OTHERS: Final = Cookie("sso_others", "Lax")
 AUTHORIZE: Final = Cookie("authorize", "Lax")
 LANGUAGE: Final = Cookie("language", "Lax")
 OWN_LANGUAGE: Final = Cookie("own_language", "Lax")
-#: Which member of staff acts as whom, sealed, for the banner of pages; it signs nobody in.
+#: Which member of staff acts as which person, sealed, for the banner of pages; it signs nobody in.
 ACTING: Final = Cookie("acting", "Lax")
 ADMIN_SESSION: Final = Cookie("admin_session", "Lax")
 ADMIN_CSRF: Final = Cookie("csrftoken", "Lax")

@@ -83,7 +83,7 @@ def banner() -> str:
         return ""
     try:
         brought = request.COOKIES
-    except cookies.AmbiguousCookies:  # the page that says so
+    except cookies.AmbiguousCookies:  # of the page that tells about them
         return ""
     return "".join([tell(request) for cookie, tell in _banners if cookies.name_of(cookie) in brought])
 

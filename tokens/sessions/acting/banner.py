@@ -37,7 +37,7 @@ class Told(msgspec.Struct, frozen=True):
     Attributes:
         session_id: The session in which somebody acts.
         by: Who acts, in words.
-        person: The address of the person as whom they act.
+        person: The address of that person.
         until: When it ends at the latest.
     """
 
