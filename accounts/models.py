@@ -8,7 +8,7 @@ from accounts.mfa.passkeys.models import Passkey
 from accounts.mfa.recovery.models import RecoveryCode
 from accounts.mfa.totp.models import TotpFactor
 from accounts.privacy.models import PendingDeletion
-from accounts.transfer.models import ImportedUser, UserImport
+from accounts.transfer.models import ImportedUser, LeftAddress, UserImport
 from accounts.users.models import Role, User
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "ImportedUser",
     "Invitation",
     "KeptDevice",
+    "LeftAddress",
     "Passkey",
     "PendingDeletion",
     "RecoveryCode",

@@ -10,6 +10,7 @@ from accounts.admin.access import step_up as admin_step_up
 from accounts.email.code_method import EmailCodeMethod
 from accounts.federation import registration as federation
 from accounts.invitations import registration as invitations
+from accounts.lazy_migration import registration as lazy_migration
 from accounts.mfa import factors
 from accounts.mfa.reauthentication import SecondFactorMethod
 from accounts.outbox import checks as mail_checks
@@ -38,6 +39,7 @@ def connect() -> None:
     signals.connect()
     federation.register()
     invitations.register()
+    lazy_migration.register()
     transfer.register()
     admin_sign_in.connect()
     admin_step_up.connect()

@@ -17,8 +17,10 @@ from accounts.invitations import queries as invitations
 from accounts.mfa.kept_devices import queries as kept_devices
 from accounts.outbox import queue as outbox
 from accounts.outbox import tokens as email_tokens
+from accounts.passwords import elsewhere
 from accounts.privacy import units as deletions
 from accounts.privacy.units import PurgedAccounts
+from accounts.transfer import queries as transfer
 from ironauth.infrastructure import models as infrastructure
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.db import single_use
@@ -56,6 +58,7 @@ class Purged:
     admin_log: int
     used_once: int
     kept_devices: int
+    left_addresses: int
     oauth: int
 
 
@@ -65,7 +68,8 @@ def purge_expired(*, batch: int = DEFAULT_BATCH, keep_s: int = SESSION_KEEP_S) -
     These are: accounts whose days of grace are over, expired sessions of the admin, old invalidations, finished signing
     keys, old counts of the throttles, expired e-mail tokens, messages given up a month ago, invitations that ended a
     month ago, audit events older than IRONAUTH_AUDIT_KEEP_DAYS and the admin's log of that time, records of used tokens
-    that are long dead, kept devices that have expired, OAuth codes, pushed requests and device grants.
+    that are long dead, kept devices that have expired, addresses remembered for a lazy migration that is over, OAuth
+    codes, pushed requests and device grants.
 
     Safe to run at any time and more than once at a time.
 
@@ -91,6 +95,9 @@ def purge_expired(*, batch: int = DEFAULT_BATCH, keep_s: int = SESSION_KEEP_S) -
         admin_log=_in_batches(lambda rows: _purge_admin_log(audited_before, rows), batch),
         used_once=_in_batches(lambda rows: single_use.purge(batch=rows), batch),
         kept_devices=_in_batches(lambda rows: kept_devices.purge(batch=rows), batch),
+        left_addresses=0
+        if elsewhere.is_before_its_end()
+        else _in_batches(lambda rows: transfer.purge_left(batch=rows), batch),
         oauth=sum(_in_batches(partial(_purge_leftovers, kind), batch) for kind in expiry.KINDS),
     )
 

@@ -104,6 +104,8 @@ class Event(enum.StrEnum):
     # By a command: people of another system, and taken back; and everybody written to a file.
     USERS_IMPORTED = "users_imported", Family.STAFF, "People imported"
     IMPORT_UNDONE = "import_undone", Family.STAFF, "Import undone"
+    # At the first sign-in, whose password the old system has judged: a SIGN_IN follows.
+    USER_MOVED_IN = "user_moved_in", Family.SIGNING_IN, "Moved in from the old system"
     USERS_EXPORTED = "users_exported", Family.STAFF, "Everybody exported"
     USER_CREATED = "user_created", Family.STAFF, "User added"
     USER_CHANGED = "user_changed", Family.STAFF, "User changed"
@@ -162,6 +164,12 @@ class Reason(enum.StrEnum):
     NO_ACCOUNT = "no_account"
     WRONG_PASSWORD = "wrong_password"  # noqa: S105 - a code
     WRONG_CODE = "wrong_code"
+    # While people move here from an old system: it refused the password, did not say, or was not asked, because an
+    # account here had the address before; or it named somebody who is here under another address.
+    OLD_SYSTEM_REFUSED = "old_system_refused"
+    OLD_SYSTEM_UNAVAILABLE = "old_system_unavailable"
+    WAS_HERE = "was_here"
+    HERE_BY_ANOTHER_ADDRESS = "here_by_another_address"
     DEACTIVATED = "deactivated"
     ADDRESS_NOT_CONFIRMED = "address_not_confirmed"
     # With ``provider``, its short name, and ``cause``, the part of its answer that did not hold.

@@ -8,6 +8,7 @@ from ironauth.infrastructure.core.ids import new_id
 
 MAX_EXTERNAL_ID = 255  # characters; OpenID Connect Core §2 gives a subject as many
 MAX_SOURCE = 16  # characters of a source's name
+DIGEST_CHARACTERS = 64  # of HMAC-SHA-256, hexadecimal
 
 
 class UserImport(models.Model):
@@ -38,7 +39,8 @@ class ImportedUser(models.Model):
     )
     source = models.CharField(max_length=MAX_SOURCE)
     external_id = models.CharField(max_length=MAX_EXTERNAL_ID)
-    run = models.ForeignKey(UserImport, on_delete=models.DB_CASCADE, related_name="imported")
+    #: None: the old system was asked at the person's first sign-in (``accounts.lazy_migration``).
+    run = models.ForeignKey(UserImport, null=True, on_delete=models.DB_CASCADE, related_name="imported")
 
     class Meta:
         """One account for each id of a source."""
@@ -48,3 +50,22 @@ class ImportedUser(models.Model):
 
     def __str__(self) -> str:
         return f"{self.source} {self.external_id}"
+
+
+class LeftAddress(models.Model):
+    """An address that an account had before it was deleted or got another one, while old systems are asked for people.
+
+    Who was here and has left does not come back from there. ``digest``: a MAC under a master key, no address. All rows
+    go when lazy migration has ended.
+    """
+
+    digest = models.CharField(primary_key=True, max_length=DIGEST_CHARACTERS)
+    left_at = models.DateTimeField(default=clock.now)
+
+    class Meta:
+        """Nobody looks at it."""
+
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return f"left {self.left_at:%Y-%m-%d}"

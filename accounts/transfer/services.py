@@ -2,6 +2,7 @@
 
 import hashlib
 import unicodedata
+import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
@@ -27,6 +28,7 @@ class Told(NamedTuple):
     external_id: str
     outcome: str
     notes: frozenset[Note] = frozenset()
+    user_id: uuid.UUID | None = None  # the account here, where there is one
 
 
 def import_people(
@@ -50,10 +52,10 @@ def import_people(
     seen: set[bytes] = set()
     batch: list[tuple[int, Person]] = []
 
-    def told(number: int, external_id: str, outcome: str, notes: frozenset[Note] = frozenset()) -> None:
-        counts[outcome] += 1
-        counts.update(note.value for note in notes)
-        tell(Told(number, external_id, outcome, notes))
+    def told(one: Told) -> None:
+        counts[one.outcome] += 1
+        counts.update(note.value for note in one.notes)
+        tell(one)
 
     def flush() -> None:
         people = [person for _number, person in batch]
@@ -63,16 +65,17 @@ def import_people(
         else:
             outcomes = units.write(run, people, update=update)
         for number, person in batch:
-            outcome = outcomes[person.external_id]
-            told(number, person.external_id, outcome, person.notes if outcome == records.CREATED else frozenset())
+            outcome, user_id = outcomes[person.external_id]
+            notes = person.notes if outcome == records.CREATED else frozenset()
+            told(Told(number, person.external_id, outcome, notes, user_id))
         batch.clear()
 
     for number, record in enumerate(found, start=1):
-        judged = record if isinstance(record, Refused) else _judged(record, seen)
-        if isinstance(judged, Refused):
-            told(number, judged.external_id, judged.reason.value)
+        verdict = record if isinstance(record, Refused) else judged(record, seen)
+        if isinstance(verdict, Refused):
+            told(Told(number, verdict.external_id, verdict.reason.value))
             continue
-        batch.append((number, judged))
+        batch.append((number, verdict))
         if len(batch) == BATCH:
             flush()
     if batch:
@@ -83,8 +86,13 @@ def import_people(
     return counts
 
 
-def _judged(person: Person, seen: set[bytes]) -> Person | Refused:
-    """Return ``person`` as it is stored, or why not. ``seen``: digests of the ids and addresses before it."""
+def judged(person: Person, seen: set[bytes]) -> Person | Refused:
+    """Return ``person`` as it is stored, or why not.
+
+    Args:
+        person: As the other system describes them.
+        seen: Digests of the ids and addresses before it; this one's are added.
+    """
     if not 0 < len(person.external_id) <= MAX_EXTERNAL_ID or "\x00" in person.external_id:
         return Refused(person.external_id[:MAX_EXTERNAL_ID], Reason.NO_ID)
     if not person.email:

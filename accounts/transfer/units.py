@@ -4,7 +4,6 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from django.contrib.auth.hashers import make_password
 from django.db import IntegrityError, transaction
 from django.db.models import Exists, OuterRef, QuerySet
 
@@ -12,9 +11,10 @@ from accounts import email_address as emails
 from accounts.audit import recording as audit
 from accounts.audit.models import AuditEvent
 from accounts.audit.recording import Event, Outcome
-from accounts.mfa.totp import codes as totp
 from accounts.mfa.totp.models import TotpFactor
+from accounts.transfer import queries
 from accounts.transfer.models import ImportedUser, UserImport
+from accounts.transfer.queries import app_of, user_of
 from accounts.transfer.records import CREATED, IN_USE, UNCHANGED, UPDATED, Person, Reason
 from accounts.users.models import User
 from ironauth.infrastructure.core import clock
@@ -44,20 +44,27 @@ def known(source: str, people: Sequence[Person]) -> Known:
     return Known(dict(imported), dict(taken))
 
 
-def judge(person: Person, here: Known) -> str:
-    """Return the outcome of importing ``person``, or the code of a ``Reason``.
+class Written(NamedTuple):
+    """What became of one record: an outcome or the code of a ``Reason``, and the account, where there is one."""
+
+    outcome: str
+    user_id: uuid.UUID | None = None
+
+
+def judge(person: Person, here: Known) -> Written:
+    """Return what importing ``person`` would do; somebody who is imported already has their account in it.
 
     Args:
         person: Somebody of the export.
         here: What ``known`` returned for a batch with this person.
     """
     if person.external_id in here.by_external_id:
-        return UNCHANGED
-    return Reason.TAKEN.value if emails.fold(person.email) in here.keys else CREATED
+        return Written(UNCHANGED, here.by_external_id[person.external_id])
+    return Written(Reason.TAKEN.value if emails.fold(person.email) in here.keys else CREATED)
 
 
-def write(run: UserImport, people: Sequence[Person], *, update: bool) -> dict[str, str]:
-    """Create or update ``people``, of different ids and addresses; return the outcome of each by the source's id.
+def write(run: UserImport, people: Sequence[Person], *, update: bool) -> dict[str, Written]:
+    """Create or update ``people``, of different ids and addresses; return what became of each by the source's id.
 
     If somebody signs up under one of the addresses at the same moment, the people of the batch are written one by one.
 
@@ -71,63 +78,43 @@ def write(run: UserImport, people: Sequence[Person], *, update: bool) -> dict[st
             return _write(run, people, update=update)
     except IntegrityError:
         if len(people) == 1:
-            return {people[0].external_id: Reason.TAKEN.value}
+            return {people[0].external_id: Written(Reason.TAKEN.value)}
         return {key: value for one in people for key, value in write(run, [one], update=update).items()}
 
 
-def _write(run: UserImport, people: Sequence[Person], *, update: bool) -> dict[str, str]:
+def _write(run: UserImport, people: Sequence[Person], *, update: bool) -> dict[str, Written]:
     here = known(run.source, people)
-    outcomes = {person.external_id: judge(person, here) for person in people}
-    new = [person for person in people if outcomes[person.external_id] == CREATED]
-    users = [_user(person) for person in new]
+    written = {person.external_id: judge(person, here) for person in people}
+    new = [person for person in people if written[person.external_id].outcome == CREATED]
+    users = [user_of(person) for person in new]
     User.objects.bulk_create(users)
     ImportedUser.objects.bulk_create(
         ImportedUser(user=user, source=run.source, external_id=person.external_id, run=run)
         for user, person in zip(users, new, strict=True)
     )
     TotpFactor.objects.bulk_create(
-        _app(user.pk, person.totp_secret)
+        app_of(user.pk, person.totp_secret)
         for user, person in zip(users, new, strict=True)
         if person.totp_secret is not None
     )
+    written |= {person.external_id: Written(CREATED, user.pk) for user, person in zip(users, new, strict=True)}
     if update:
-        again = [person for person in people if outcomes[person.external_id] == UNCHANGED]
-        outcomes |= _update(again, here)
-    return outcomes
+        again = [person for person in people if written[person.external_id].outcome == UNCHANGED]
+        written |= _update(again, here)
+    return written
 
 
-def _user(person: Person) -> User:
-    """Return the unsaved account of ``person``."""
-    now = clock.now()
-    email = emails.normalise(person.email)
-    return User(
-        email=email,
-        email_key=emails.fold(email),
-        name=person.name,
-        password=person.password_hash or make_password(None),
-        is_active=person.is_active,
-        email_verified_at=(person.created_at or now) if person.email_verified else None,
-        created_at=person.created_at or now,
-        updated_at=now,
-    )
-
-
-def _app(user_id: uuid.UUID, secret: bytes) -> TotpFactor:
-    key_id, sealed = totp.seal(secret, user_id)
-    return TotpFactor(user_id=user_id, sealed=sealed, master_key_id=key_id, confirmed_at=clock.now())
-
-
-def _update(people: Iterable[Person], here: Known) -> dict[str, str]:
+def _update(people: Iterable[Person], here: Known) -> dict[str, Written]:
     """Write what the source says now about people imported before who have not signed in since."""
     by_id = {here.by_external_id[person.external_id]: person for person in people}
     rows = {user.pk: user for user in untouched(User.objects.filter(pk__in=by_id).select_for_update(of=("self",)))}
-    outcomes = {}
+    written = {}
     for user_id, person in by_id.items():
         user = rows.get(user_id)
         if user is None:
-            outcomes[person.external_id] = IN_USE
+            written[person.external_id] = Written(IN_USE, user_id)
             continue
-        fresh = _user(person)
+        fresh = user_of(person)
         changed = [
             name
             for name in ("name", "is_active", *(["password"] if person.password_hash else []))
@@ -139,8 +126,8 @@ def _update(people: Iterable[Person], here: Known) -> dict[str, str]:
             setattr(user, name, getattr(fresh, name))
         if changed:
             user.save(update_fields=changed)
-        outcomes[person.external_id] = UPDATED if changed else UNCHANGED
-    return outcomes
+        written[person.external_id] = Written(UPDATED if changed else UNCHANGED, user_id)
+    return written
 
 
 def untouched(users: "QuerySet[User]") -> "QuerySet[User]":
@@ -176,8 +163,10 @@ def take_back(run: UserImport, after: uuid.UUID) -> tuple[int, int, uuid.UUID | 
         imported = ImportedUser.objects.filter(run=run, user_id__gt=after).order_by("user_id")
         ids = list(imported.values_list("user_id", flat=True)[:BATCH])
         locked = User.objects.filter(pk__in=ids).select_for_update(of=("self",))
-        idle = [user.pk for user in untouched(locked)]
-        User.objects.filter(pk__in=idle).delete()
+        idle = list(untouched(locked))
+        fresh = queries.unnoted(user.email_key for user in idle)
+        User.objects.filter(pk__in=[user.pk for user in idle]).delete()
+        queries.forget_left(fresh)  # as if they had never been imported: the old system may be asked for them
     return len(idle), len(ids) - len(idle), ids[-1] if ids else None
 
 

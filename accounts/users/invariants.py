@@ -10,6 +10,9 @@ from django.dispatch import Signal
 #: password, a deactivation, signing out everywhere, the end of the account. Sent also for people without sessions.
 sessions_end: Final = Signal()
 
+#: In the transaction in which some accounts (``user_ids``) get another address, before it is written.
+address_left: Final = Signal()
+
 #: Fields a signed-in request can see or is decided by: changing one makes every cached copy of the user wrong.
 VISIBLE: Final = frozenset(
     {

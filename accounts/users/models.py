@@ -58,6 +58,8 @@ class UserQuerySet(models.QuerySet["User"]):
                 return 0
             if "session_epoch" in changes:
                 invariants.sessions_end.send(sender=self.model, user_ids=ids)
+            if "email" in changes:
+                invariants.address_left.send(sender=self.model, user_ids=ids)
             # Only the rows found: one that starts to match meanwhile would be changed without being invalidated.
             count = super(UserQuerySet, self.order_by().filter(pk__in=ids)).update(**changes)
             if ends_sessions or "email" in changes:
@@ -376,10 +378,11 @@ def _compare(user: "User", using: str, fields: frozenset[str]) -> frozenset[str]
         touched.add("session_epoch")
         if user.session_epoch > before["session_epoch"]:
             invariants.sessions_end.send(sender=type(user), user_ids=[user.pk])
-    moved = "email" in fields and before["email_key"] != user.email_key
-    if moved and before["email_verified_at"] is not None and user.email_verified_at == before["email_verified_at"]:
-        user.email_verified_at = None  # the new address is not the one that was verified
-        touched.add("email_verified_at")
+    if moved := "email" in fields and before["email_key"] != user.email_key:
+        invariants.address_left.send(sender=type(user), user_ids=[user.pk])
+        if before["email_verified_at"] is not None and user.email_verified_at == before["email_verified_at"]:
+            user.email_verified_at = None  # the new address is not the one that was verified
+            touched.add("email_verified_at")
     if ends_sessions or moved:  # what was mailed before must open nothing now
         email_tokens.forget_all_of([user.pk], using)
     return frozenset(touched)

@@ -4,6 +4,8 @@ import time
 import uuid
 from typing import NamedTuple
 
+from django.conf import settings
+
 from accounts import email_address as emails
 from accounts.audit import recording as audit
 from accounts.audit.events import Reason
@@ -12,6 +14,7 @@ from accounts.errors import EmailNotVerified, InvalidCredentials, PasswordChange
 from accounts.lockout import throttling
 from accounts.lockout.rate_limits import Refused
 from accounts.lockout.throttling import Attempt, PendingAttempt
+from accounts.passwords import elsewhere
 from accounts.passwords import hashing as passwords
 from accounts.passwords.breached import require_unbreached
 from accounts.passwords.policy import require_policy
@@ -70,6 +73,9 @@ async def authenticate(*, email: str, password: str, context: ClientContext = th
     and raise the same error. Its audit event is one insert for all of them, and the answer does not wait for it; the
     answer leaves at an even time.
 
+    Where nobody here has the address and an old system is asked (``elsewhere``), the person may move here in this very
+    sign-in. While that is on, every refusal leaves after a whole number of ``elsewhere.step_s`` seconds.
+
     After a right password an outdated hash is upgraded, which never fails the sign-in. Count and account are read in
     one unit of work: four queries, three with Redis.
 
@@ -87,17 +93,26 @@ async def authenticate(*, email: str, password: str, context: ClientContext = th
     hash_pool().require_capacity()
     began = time.monotonic_ns()
     attempt, found = await admit(email, context)
+    moves = settings.IRONAUTH_LAZY_MIGRATION != "off" and elsewhere.is_asked()
+    why_not: Reason | None = None
     try:
         verdict = await passwords.verify_password(password, found.encoded if found else None)
+        if moves and found is None:
+            there = await elsewhere.find(email=email, password=password, began_ns=began)
+            if isinstance(there, Reason):
+                why_not = there
+            else:
+                found = await database().write_autocommit(user_queries.credentials_of_id, there)
+                verdict = await passwords.verify_password(password, found.encoded if found else None)
     except (Overloaded, Unavailable):  # nothing was judged; not so if a caller hangs up: that try counts
         await throttling.give_back(attempt)
         raise
     if found is None or not verdict.ok or not found.is_active or emails.is_proof_awaited(found.email_verified_at):
         user_id = found.id if found else None
         get_logger().info("sign_in_refused", user_id=str(user_id) if user_id else None)
-        details = {"reason": refusal_reason(found, right=verdict.ok)}
+        details = {"reason": why_not or refusal_reason(found, right=verdict.ok)}
         await audit.record_later(Event.SIGN_IN, outcome=Outcome.FAILURE, user_id=user_id, details=details)
-        await wait_for_step(began, REFUSAL_STEP_S)
+        await wait_for_step(began, elsewhere.step_s() if moves else REFUSAL_STEP_S)
         raise InvalidCredentials(
             InvalidCredentials.detail_where_proof_is_required if emails.is_proof_required() else None
         )

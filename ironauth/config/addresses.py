@@ -270,10 +270,8 @@ def range_service(url: str, name: str) -> str:
     """
     if not url:
         return url
-    scheme, _, rest = url.partition("://")
-    host, slash, path = rest.partition("/")
-    origin = f"{scheme}://{host}"
-    if not _is_origin(origin) or not PLAIN_PATH.fullmatch(slash + path):
+    origin, path = _parts(url)
+    if not _is_origin(origin) or not PLAIN_PATH.fullmatch(path):
         raise ImproperlyConfigured(
             f"{name} is not an address of a range API (lower-case host; no slash at the end, query, fragment, user or "
             "default port): write it like https://api.pwnedpasswords.com/range, or leave it empty for none"
@@ -283,6 +281,19 @@ def range_service(url: str, name: str) -> str:
             f"{name} must begin with https://, http is for loopback only: parts of the hashes of passwords go there"
         )
     return url
+
+
+def is_service(url: str) -> bool:
+    """Return whether this is an ``https://`` origin and a plain path, or plain http on loopback."""
+    origin, path = _parts(url)
+    return _is_origin(origin) and _is_confidential(origin) and PLAIN_PATH.fullmatch(path) is not None
+
+
+def _parts(url: str) -> tuple[str, str]:
+    """Return what should be an origin, and what should be a path."""
+    scheme, _, rest = url.partition("://")
+    host, slash, path = rest.partition("/")
+    return f"{scheme}://{host}", slash + path
 
 
 def _is_origin(value: str) -> bool:

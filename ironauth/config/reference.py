@@ -42,6 +42,8 @@ the start in one line that names the variable and the remedy. Bounds are inclusi
 _DECLARATIONS_HEAD = '''\
 """Names and types of the settings in the table, for type checkers; written by ``ironauth.config.reference``."""
 
+from datetime import datetime
+
 from ironauth.config.hash_workers import HashWorkerSettings
 
 '''

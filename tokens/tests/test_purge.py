@@ -14,6 +14,7 @@ from pytest_django import Settings
 
 from accounts.privacy import units as deletions
 from accounts.privacy.units import PurgedAccounts
+from accounts.transfer.models import LeftAddress
 from accounts.users.outputs import Account
 from ironauth.infrastructure.cache.invalidation import invalidate
 from ironauth.infrastructure.core import clock
@@ -144,10 +145,19 @@ def test_command(opened: list[OpenedSession]) -> None:
     assert out.getvalue().strip() == (
         "deleted accounts=0 accounts_kept=0 sessions=7 admin_sessions=0 invalidations=0 signing_keys=0 "
         "throttle_counts=0 email_tokens=0 mails=0 invitations=0 audit_events=0 admin_log=0 used_once=0 "
-        "kept_devices=0 oauth=0"
+        "kept_devices=0 left_addresses=0 oauth=0"
     )
     with pytest.raises(CommandError, match="--batch"):
         call_command("purge_expired", batch=0)
+
+
+@pytest.mark.parametrize(("after_s", "left"), [(-1, 1), (0, 0)])
+def test_remembered_addresses_go_with_lazy_migration(after_s: int, left: int, settings: Settings) -> None:
+    """They stay until its last day is over; then nothing tells who was here."""
+    LeftAddress.objects.create(digest="0" * 64)
+    settings.IRONAUTH_LAZY_MIGRATION_UNTIL = clock.now() - timedelta(seconds=after_s)
+    assert purge_expired().left_addresses == 1 - left
+    assert LeftAddress.objects.count() == left
 
 
 def test_nothing_to_do(db: None) -> None:
@@ -167,5 +177,6 @@ def test_nothing_to_do(db: None) -> None:
         admin_log=0,
         used_once=0,
         kept_devices=0,
+        left_addresses=0,
         oauth=0,
     )

@@ -54,7 +54,11 @@ class Command(BaseCommand):
             action="store_true",
             help="also overwrite name, state and password of people imported before who have not signed in since",
         )
-        parser.add_argument("--report", type=Path, help="write a JSON line for each record: number, id, outcome, notes")
+        parser.add_argument(
+            "--report",
+            type=Path,
+            help="write a JSON line for each record: number, id there, id here, outcome, notes",
+        )
         parser.add_argument(
             "--hash-config", type=Path, help="Firebase's password hash parameters, as its console has them"
         )
@@ -150,7 +154,13 @@ def _report(stack: ExitStack, path: Path | None) -> Callable[[Told], None]:
         raise CommandError(f"The report cannot be written: {error}") from error
 
     def write(told: Told) -> None:
-        line = {"record": told.number, "id": told.external_id, "outcome": told.outcome, "notes": sorted(told.notes)}
+        line = {
+            "record": told.number,
+            "id": told.external_id,
+            "user_id": told.user_id,
+            "outcome": told.outcome,
+            "notes": sorted(told.notes),
+        }
         file.write(msgspec.json.encode(line) + b"\n")
 
     return write

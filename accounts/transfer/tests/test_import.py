@@ -108,6 +108,28 @@ def test_again_leaves_people_alone(run: Import) -> None:
     assert User.objects.count() == 2
 
 
+def test_the_report_has_the_ids_of_here(run: Import, tmp_path: Path) -> None:
+    """Each with the id there, where there is an account; an application changes its references with it."""
+
+    def reported() -> dict[str, str | None]:
+        lines = map(json.loads, (tmp_path / "report.jsonl").read_text().splitlines())
+        return {line["id"]: line["user_id"] for line in lines}
+
+    User.objects.create(email="taken@example.com", email_key="taken@example.com", password="!")
+    rows = (row(1), row(2), row(3, email="Taken@example.com"))
+    run(*rows, options=("--dry-run",))
+    assert reported() == {"1": None, "2": None, "3": None}
+    run(*rows)
+    here = {key: str(pk) for key, pk in ImportedUser.objects.values_list("external_id", "user_id")}
+    assert reported() == {**here, "3": None}
+    assert len(here) == 2
+    used = User.objects.get(email_key="person2@example.com")
+    audit.record(Event.SIGN_IN, actor_id=used.pk, user_id=used.pk)
+    for options in ((), ("--dry-run",), ("--update",)):
+        run(*rows, options=options)
+        assert reported() == {**here, "3": None}
+
+
 def test_update_spares_who_has_signed_in(run: Import) -> None:
     """With --update the source overwrites who has done nothing here, and nobody else."""
     run(row(1), row(2))

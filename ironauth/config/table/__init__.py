@@ -3,7 +3,7 @@
 To add one, add its entry to a section. Run ``python -m ironauth.config.reference`` then.
 """
 
-from ironauth.config.table import branding, passwords, records, server, sessions
+from ironauth.config.table import branding, moving_in, passwords, records, server, sessions
 
 SECTIONS = (
     server.PROCESS,
@@ -13,6 +13,7 @@ SECTIONS = (
     passwords.PASSWORDS,
     passwords.FACTORS,
     passwords.THROTTLES,
+    moving_in.MOVING_IN,
     records.MAIL,
     records.RECORDS,
     server.LANES,

@@ -25,7 +25,7 @@ class Exchange:
 
     Who waits for it calls ``cut`` when it has waited long enough: a server that trickles must not keep the thread.
     ``networks``: for an address that somebody else chose, the networks it may lead to that are not public. None: the
-    operator chose it, and it may lead anywhere.
+    operator chose it, and it may lead anywhere. ``status``: the answer's, once there is one.
     """
 
     def __init__(self, url: str, *, limit_s: float, longest: int, networks: Sequence[str] | None = None) -> None:
@@ -36,6 +36,7 @@ class Exchange:
         self._lock = threading.Lock()
         self._line: socket.socket | None = None
         self._over = False
+        self.status: int | None = None
 
     def run(
         self, method: str, *, headers: Mapping[str, str], wanted: Collection[int], body: bytes | None = None
@@ -56,6 +57,7 @@ class Exchange:
             target = f"{address.path or '/'}{'?' + address.query if address.query else ''}"
             connection.request(method, target, body=body, headers={"Connection": "close", **headers})
             with connection.getresponse() as response:
+                self.status = response.status
                 if response.status not in wanted:
                     raise ExchangeFailedError(f"status {response.status}")
                 return _body(response, self._longest)
