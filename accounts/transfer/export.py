@@ -40,6 +40,8 @@ def _line(user: User, *, secrets: bool) -> dict[str, Any]:
         "is_active": user.is_active,
         "created_at": user.created_at.isoformat(),
     }
+    if (imported := getattr(user, "imported", None)) is not None:
+        line["imported"] = {"source": imported.source, "external_id": imported.external_id}
     if secrets:
         if user.has_usable_password() and user.password:
             line["password_hash"] = user.password.removeprefix("argon2") if _is_plain(user.password) else user.password

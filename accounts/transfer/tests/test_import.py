@@ -196,6 +196,7 @@ def test_out_and_in_again(run: Import, tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o600
     line = json.loads(path.read_text())
     assert (line["totp_secret"], line["name"]) == (SECRET, "Ann")
+    assert line["imported"] == {"source": "jsonl", "external_id": "1"}  # who finds the person in the old system again
     assert "password_hash" not in json.loads(bare.read_text())
     User.objects.all().delete()
     assert run(line) == {"created": [line["external_id"]]}

@@ -15,7 +15,7 @@ from tokens.oauth.tests.walk import by_password, forms, say, send
 
 GONE = "https://app.example.com/signed-out"
 MOST_STEPS = 8  # of one state through our pages; more is a loop
-ENDS = re.compile(r"https://app\.example\.com/")
+ENDS = re.compile(r"https://(app|shop)\.example\.com/|com\.example\.shop:/")
 
 
 @dataclass

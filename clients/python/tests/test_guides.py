@@ -1,0 +1,126 @@
+"""The guides of the site that this package is used in: what they show is made, run, and asked."""
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+from asgiref.sync import sync_to_async
+
+from accounts.users.models import User
+from conftest import PASSWORD
+from ironauth import settings_test
+from ironauth.tests.docs.blocks import Guide
+from ironauth.tests.docs.shell import commands, running, shell
+from tokens.oauth.tests.clients.program import converse
+from tokens.oauth.tests.clients.provider import Person, Provider
+
+ISSUER = "https://id.example.com"
+CREATE = ".venv/bin/python manage.py oauth_client create"
+EMAIL = "ann@example.com"
+#: A browser at the site: it is sent to IronAuth, comes back, and says who is signed in.
+VISIT = """\
+import json, os, sys
+
+sys.path.insert(0, os.getcwd())
+import django
+
+django.setup()
+from django.test import Client
+
+input()
+browser = Client(headers={"host": "shop.example.com"})
+led = browser.get("/ironauth/sign-in/", secure=True)
+print(json.dumps({"visit": led["Location"]}), flush=True)
+back = browser.get(json.loads(input()).removeprefix("https://shop.example.com"), secure=True)
+assert (back.status_code, back["Location"]) == (302, "/"), back.content
+print(json.dumps({"passed": browser.session["_auth_user_id"]}), flush=True)
+"""
+
+
+def site(folder: Path) -> Path:
+    """Make a project as Django's own command makes it."""
+    folder.mkdir()
+    shell("django-admin startproject shop .", folder)
+    return folder
+
+
+def add(guide: Guide, folder: Path, *names: str) -> None:
+    """Write what a guide adds to the end of files."""
+    for name in names:
+        with (folder / name).open("a", encoding="utf-8") as file:
+            file.write(guide.file(name))
+
+
+def test_rest_framework(tmp_path: Path) -> None:
+    """The API of the page passes the tests of the page."""
+    folder = site(tmp_path / "site")
+    with Guide("docs/guides/rest-framework.md") as guide:
+        add(guide, folder, "shop/settings.py", "shop/api.py", "shop/urls.py", "shop/tests.py")
+        shell(guide.block("python manage.py test shop"), folder)
+
+
+async def fastapi(provider: Provider, tmp_path: Path) -> None:
+    """The service of the page passes the test of the page, and answers a token of a live server."""
+    port = settings_test._free_port()
+    changes = ((ISSUER, provider.issuer), ("8001", str(port)))
+    with Guide("docs/guides/fastapi.md", *changes) as guide:
+        guide.write(tmp_path, "app.py", "test_app.py")
+        await asyncio.to_thread(shell, "python -m pytest -q -p no:cacheprovider test_app.py", tmp_path)
+        await sync_to_async(commands)(guide.block(CREATE), tmp_path)
+        with running(guide.block("ISSUER="), tmp_path, port):
+            said = await asyncio.to_thread(shell, guide.block("value()"), tmp_path)
+            async with httpx.AsyncClient() as asking:
+                refused = await asking.get(f"http://127.0.0.1:{port}/orders")
+        made = json.loads((tmp_path / "reports.json").read_text())
+        assert json.loads(said) == {"person": made["client_id"]}
+        assert json.loads(said).keys() == json.loads(guide.block('{"person"')).keys()
+        assert refused.status_code == 401
+
+
+async def django_project(provider: Provider, tmp_path: Path) -> None:
+    """A user of the project's own table is moved in, adopted, and signed in as the same row of that table."""
+    folder = site(tmp_path / "site")
+    people = "from django.contrib.auth.models import User as U; "
+    made = f"U.objects.create_user('tom'); U.objects.create_user('ann', '{EMAIL}', '{PASSWORD}')"
+    with (folder / "shop" / "settings.py").open("a", encoding="utf-8") as file:
+        file.write('INSTALLED_APPS += ["shop"]\nALLOWED_HOSTS = ["shop.example.com"]\n')
+    await asyncio.to_thread(shell, f'python manage.py migrate -v0\npython manage.py shell -c "{people}{made}"', folder)
+    with Guide("docs/guides/existing-django.md") as guide:
+        database = f"sqlite:///{folder / 'db.sqlite3'}"
+        moved = guide.block(".venv/bin/python manage.py import_users")
+        said = await asyncio.to_thread(shell, moved, tmp_path, SITE_DATABASE_URL=database)
+        assert said.count("2 records") == 2
+        await sync_to_async(commands)(guide.block(CREATE), tmp_path)
+        client = json.loads((tmp_path / "shop-client.json").read_text())
+        own = {
+            "ISSUER": provider.issuer,
+            "CLIENT_ID": client["client_id"],
+            "CLIENT_SECRET": client["client_secret"],
+        }
+        add(guide, folder, "shop/settings.py", "shop/urls.py")
+        guide.write(folder, "shop/management/commands/adopt_users.py")
+        for inner in ("management", "management/commands"):
+            (folder / "shop" / inner / "__init__.py").touch()
+        await asyncio.to_thread(shell, guide.block("python manage.py migrate"), folder, **own)
+        await sync_to_async(commands)(guide.block(".venv/bin/python manage.py export_users"), folder)
+        adopt = guide.block("python manage.py adopt_users")
+        assert await asyncio.to_thread(shell, adopt, folder, **own) == "1 users adopted\n"
+        assert await asyncio.to_thread(shell, adopt, folder, **own) == "0 users adopted\n"
+    (folder / "visit.py").write_text(VISIT, encoding="utf-8")
+    start = [f"{name}={value}" for name, value in {**own, "DJANGO_SETTINGS_MODULE": "shop.settings"}.items()]
+    ann = Person(provider.person.browser, EMAIL)
+    package = f"PYTHONPATH={Path(__file__).parents[1]}"
+    command = ("env", "-C", str(folder), package, *start, sys.executable, "visit.py")
+    assert await converse(ann, {}, *command) == ["2"]
+    assert (await User.objects.aget(email=EMAIL)).pk != 2
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_beside_a_live_server(provider: Provider, tmp_path: Path) -> None:
+    """FastAPI, and a Django project that exists; one test, because each start of a server takes seconds."""
+    for guide in (fastapi, django_project):
+        (tmp_path / guide.__name__).mkdir()
+        await guide(provider, tmp_path / guide.__name__)

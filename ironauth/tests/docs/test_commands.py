@@ -1,0 +1,216 @@
+"""Pages whose blocks are commands of ours, or what a command reads or the API takes."""
+
+import json
+import re
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import bcrypt
+import httpx
+import pytest
+from asgiref.sync import sync_to_async
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from django.core.management import load_command_class
+from pytest_django import Settings
+
+from accounts.conftest import MakeUser, SignIn
+from accounts.federation.models import UpstreamProvider
+from accounts.outbox import tokens as email_tokens
+from accounts.outbox.models import EmailToken
+from accounts.transfer.tests.test_sources import app, keycloak_user
+from accounts.users.models import User
+from conftest import PASSWORD
+from ironauth.infrastructure.core import clock
+from ironauth.tests.deploy.files import DEPLOY
+from ironauth.tests.docs.blocks import Guide
+from ironauth.tests.docs.shell import commands, found, shell
+from ironauth.tests.test_boot import start
+from tokens.clients.models import OAuthClient
+from tokens.upstream import discovery
+from tokens.upstream.tests.provider import FakeProvider, served
+
+BCRYPT = bcrypt.hashpw(PASSWORD.encode(), bcrypt.gensalt(4)).decode()
+EMAIL = "ann@example.com"
+IMPORT = ".venv/bin/python manage.py import_users"
+CREATE = ".venv/bin/python manage.py oauth_client create"
+
+
+def wrote(folder: Path, name: str, content: object) -> None:
+    """Write an export of another system."""
+    (folder / name).parent.mkdir(exist_ok=True)
+    (folder / name).write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_moving_in(tmp_path: Path) -> None:
+    """The commands read a realm and report; a line of the form makes an account with its password and app."""
+    wrote(tmp_path, "realm.json", {"realm": "shop", "users": [keycloak_user(**app())]})
+    with Guide("docs/guides/moving-in.md", ("$2b$12$…", BCRYPT), ('"BASE32"', '"MZXW6YTBMZXW6YTBMZXW6YTB"')) as guide:
+        said = commands(guide.block(IMPORT), tmp_path)
+        assert re.search(r" 1  would be created\n.* 1  created\n", said, re.DOTALL), said
+        assert json.loads((tmp_path / "report.jsonl").read_text())["outcome"] == "created"
+        User.objects.all().delete()
+        line = " ".join(guide.block('{"external_id"').split())
+        (tmp_path / "people.jsonl").write_text(line, encoding="utf-8")
+    commands(f"{IMPORT} people.jsonl --from jsonl", tmp_path)
+    ann = User.objects.get(email=EMAIL)
+    assert (ann.name, ann.imported.external_id, ann.totp.confirmed_at is not None) == ("Ann Lee", "42", True)
+    assert ann.check_password(PASSWORD)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_moving_in_from_each_system(tmp_path: Path) -> None:
+    """Each command finds the one person of a small export of that system, and writes nothing."""
+    django = {"email": EMAIL, "password": f"bcrypt${BCRYPT}", "is_active": True}
+    columns = "id,email,encrypted_password,email_confirmed_at,created_at,raw_user_meta_data,banned_until,deleted_at"
+    wrote(tmp_path, "people.json", [{"model": "auth.user", "pk": 7, "fields": django}])
+    wrote(tmp_path, "export/shop-realm.json", {"realm": "shop", "users": [keycloak_user()]})
+    wrote(tmp_path, "auth0.json", [{"user_id": "auth0|1", "email": EMAIL, "passwordHash": BCRYPT}])
+    wrote(
+        tmp_path, "firebase.json", {"users": [{"localId": "1", "email": EMAIL, "passwordHash": "lSrf", "salt": "42xE"}]}
+    )
+    parts = "base64_signer_key: jxsp, base64_salt_separator: Bw==, rounds: 8, mem_cost: 14"
+    wrote(tmp_path, "hash-config.txt", f"hash_config {{ algorithm: SCRYPT, {parts} }}")
+    wrote(tmp_path, "supabase.csv", f"{columns},is_anonymous\n7,{EMAIL},{BCRYPT},2024-01-02 03:04:05+00,,{{}},,,f\n")
+    attributes = [{"Name": "sub", "Value": "s"}, {"Name": "email", "Value": EMAIL}]
+    wrote(tmp_path, "cognito.json", {"Users": [{"Username": "a", "Attributes": attributes, "Enabled": True}]})
+    site = tmp_path / "site.sqlite3"
+    with closing(sqlite3.connect(site)) as shop, shop:
+        shop.execute("CREATE TABLE auth_user (id INTEGER PRIMARY KEY, email, password, is_active)")
+        shop.execute("INSERT INTO auth_user VALUES (7, ?, ?, 1)", (EMAIL, f"bcrypt${BCRYPT}"))
+    with Guide("docs/guides/moving-in-from.md") as guide:
+        wrote(tmp_path, "people.jsonl", guide.block('{"external_id"'))
+        for start_of in (
+            "--from",
+            "people.json ",
+            "export/",
+            "auth0",
+            "firebase",
+            "supabase",
+            "cognito",
+            "people.jsonl",
+        ):
+            run = shell if start_of == "--from" else commands  # a test may open no database but the default one
+            said = run(guide.block(f"{IMPORT} {start_of}"), tmp_path, DATABASE_URL_OF_THE_SITE=f"sqlite:///{site}")
+            assert said.startswith("1 records, nothing written (dry run)\n"), said
+            assert "        1  would be created" in said, said
+    assert not User.objects.exists()
+
+
+@pytest.fixture
+def there(settings: Settings) -> Iterator[FakeProvider]:
+    """A provider on this machine."""
+    settings.DEBUG = True
+    settings.IRONAUTH_UPSTREAM_NETWORKS = ["127.0.0.0/8"]
+    discovery.forget()
+    with served(FakeProvider) as provider:
+        provider.document = {"authorization_endpoint": f"{provider.issuer}/authorize"}
+        yield provider
+
+
+@pytest.mark.django_db(transaction=True)
+def test_providers(tmp_path: Path, there: FakeProvider) -> None:
+    """Each is stored with its secret, one that signs its secret too; one that is there answers."""
+    (tmp_path / "secret.txt").write_text("the client's secret\n", encoding="utf-8")
+    key = ec.generate_private_key(ec.SECP256R1())
+    pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    (tmp_path / "AuthKey_KEY7890123.p8").write_bytes(pem)
+    with Guide("docs/guides/upstream-providers.md", ("https://login.acme.example", there.issuer)) as guide:
+        said = commands(guide.block(".venv/bin/python manage.py upstream_provider add acme"), tmp_path)
+        assert said.splitlines()[-1].startswith("It answers")
+        shell(guide.block("{ echo TEAM123456"), tmp_path)
+    assert set(UpstreamProvider.objects.values_list("slug", flat=True)) == {"acme", "google", "apple"}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_satosa(tmp_path: Path, there: FakeProvider) -> None:
+    """Its keys are made by the page, its provider is added; the rest is run by the test with Keycloak."""
+    found("openssl")
+    (tmp_path / "secret.txt").write_text("a secret of letters\n", encoding="utf-8")
+    with Guide("docs/guides/saml.md", ("https://saml.example.com", there.issuer)) as guide:
+        shell(f"exec 2>&1\n{guide.block('mkdir -m 700 keys')}", tmp_path)
+        said = commands(guide.block(".venv/bin/python manage.py upstream_provider add company"), tmp_path)
+    assert said.splitlines()[-1].startswith("It answers")
+    assert (tmp_path / "keys").stat().st_mode & 0o077 == 0
+    assert {file.name for file in (tmp_path / "keys").iterdir()} == {"saml.key", "saml.crt", "oidc.key"}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_clients(tmp_path: Path) -> None:
+    """The commands of three pages make clients: one with a secret, one of our own without one."""
+    readme = Guide("README.md").block(CREATE)
+    with Guide("docs/oauth/clients.md") as clients, Guide("docs/guides/single-page-app.md") as page:
+        assert clients.block(CREATE) == readme
+        assert "client_secret" in json.loads(commands(readme, tmp_path))
+        assert "client_secret" not in json.loads(commands(page.block(CREATE), tmp_path))
+    public = OAuthClient.objects.get(name="Shop")
+    assert (public.trusted, public.auth_method) == (True, OAuthClient.AuthMethod.NONE)
+    assert set(public.scopes) == {"openid", "email", "offline_access"}
+
+
+def test_the_brand(tmp_path: Path) -> None:
+    """The settings of the page are taken at the start."""
+    (tmp_path / "logo.svg").write_text("<svg xmlns='http://www.w3.org/2000/svg'/>", encoding="utf-8")
+    with Guide("docs/guides/branding.md", ("/srv/acme/files", str(tmp_path))) as guide:
+        lines = (line.partition(" #")[0].strip() for line in guide.block("IRONAUTH_BRAND_NAME").splitlines())
+        values = dict(line.split("=", 1) for line in lines)
+    assert len(values) == 7
+    names = ", ".join(f"s.{name}" for name in values)
+    shown = start(["-c", f"import ironauth.settings as s; print(*map(str, ({names})), sep='\\n')"], values)
+    assert shown.returncode == 0, shown.stderr
+    assert [line.strip("[']") for line in shown.stdout.splitlines()] == list(values.values())
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_an_invitation(api: httpx.AsyncClient, make_user: MakeUser, sign_in: SignIn) -> None:
+    """The body of the page invites somebody."""
+    rights = ("accounts.view_invitation", "accounts.add_invitation")
+    staff = await sync_to_async(make_user)(*rights, email="staff@example.com")
+    with Guide("docs/guides/signing-up.md") as guide:
+        body = json.loads(guide.block('{"email"'))
+    answer = await api.post("/api/v1/users/invitations", json=body, headers=await sign_in(staff))
+    assert answer.status_code == 201, answer.text
+    assert {name: answer.json()[name] for name in body} == body
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_a_code_by_mail(api: httpx.AsyncClient, member: dict[str, Any], settings: Settings) -> None:
+    """The requests of the page sign somebody in, and each answer has what the page shows."""
+    settings.IRONAUTH_SIGN_IN_BY_EMAIL = True
+    await User.objects.filter(pk=member["id"]).aupdate(email_verified_at=clock.now())
+    with Guide("docs/guides/sign-in-by-email.md", ("mia@example.com", member["email"])) as guide:
+        asked, answered, confirmed, then = guide.block("POST /api/v1/access/signin/email").splitlines()
+
+    async def sent(line: str, **more: str) -> httpx.Response:
+        method, path, body = line.split(maxsplit=2)
+        return await api.request(method, path, json={**json.loads(body), **more})
+
+    first = await sent(asked)
+    shown = re.fullmatch(r"→ (\d+) (.*)", answered)
+    assert shown is not None
+    assert first.status_code == int(shown[1])
+    assert {**first.json(), "code_token": "…"} == json.loads(shown[2])
+    code = email_tokens.code(await EmailToken.objects.aget(user__email=member["email"], purpose="sign_in"))
+    second = await sent(confirmed, code=code, code_token=first.json()["code_token"])
+    assert then == "→ 200, as POST /api/v1/access/signin"
+    assert second.status_code == 200
+    assert "access_token" in second.json()
+
+
+def test_several_nodes(tmp_path: Path) -> None:
+    """The command for nginx puts the nodes in the place of the one socket; the unit starts a server that there is."""
+    page = Guide("docs/operate/deploy.md", ("/etc/nginx/ironauth/", f"{tmp_path}/"))
+    shutil.copytree(DEPLOY / "nginx", tmp_path, dirs_exist_ok=True)
+    shell(page.block("sed -i -e '/^upstream ironauth {$/,/^}$/d'"), tmp_path)
+    changed = (tmp_path / "ironauth.conf").read_text(encoding="utf-8")
+    assert changed.startswith(f"include {tmp_path}/upstream-nodes.conf;\n")
+    assert "upstream ironauth {" not in changed
+    assert "upstream ironauth {" in (tmp_path / "upstream-nodes.conf").read_text(encoding="utf-8")
+    (line,) = re.findall(r"^ExecStart=.* manage\.py serve (.+)$", page.block("[Service]"), re.MULTILINE)
+    options = load_command_class("ironauth", "serve").create_parser("manage.py", "serve").parse_args(line.split())
+    assert (options.host, options.port) == ("10.0.0.11", 8000)
