@@ -3,7 +3,7 @@
 import json
 import os
 from argparse import ArgumentParser
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -102,22 +102,28 @@ def _cell(text: str) -> str:
 
 def errors() -> Iterator[str]:
     """Yield the lines of the page of error codes."""
-    import ironauth.urls  # noqa: F401, PLC0415 - loads the modules that define errors
-    from ironauth.infrastructure.core.errors import DomainError  # noqa: PLC0415 - Django has to be set up first
+    from ironauth.config import error_codes  # noqa: PLC0415 - nothing of the product is imported before Django is set up
 
-    found = sorted({(one.code, one.status, one.title, one.detail) for one in _below(DomainError)})
+    document = json.loads((_ROOT / "ironauth" / "openapi.json").read_text(encoding="utf-8"))
+    used = error_codes.operations(document)
     yield "# Error codes\n"
-    yield "The `code` of a problem document. Programs judge the code; the `detail` is for people, and may change.\n"
-    for code in sorted({one[0] for one in found}):
-        yield f"## {code}\n"
-        for _, status, title, detail in (one for one in found if one[0] == code):
-            yield f"**{status}, {title}.** {detail}\n"
+    yield "The `code` of a problem document (RFC 9457). Programs compare the code, which never changes its meaning."
+    yield "The `detail` is for people, and may change. The `type` of a problem leads to this page on the server"
+    yield f"itself: `{error_codes.PAGE}`. Endpoints below `/oauth/` answer with an `error` of RFC 6749 instead.\n"
+    for chapter, codes in error_codes.CHAPTERS.items():
+        yield f"## {chapter}\n"
+        for one in codes:
+            yield from _error(one, used.get(one.code, ()), "Any request may be answered so.")
+    yield "## OAuth 2.0\n"
+    for one in error_codes.OAUTH_ERRORS.values():
+        in_redirects = "In the redirect of `/oauth/authorize` to the application."
+        yield from _error(one, used.get(one.code, ()), in_redirects, "oauth-")
 
 
-def _below(kind: type[Any]) -> Iterator[Any]:
-    for one in kind.__subclasses__():
-        yield one
-        yield from _below(one)
+def _error(one: Any, operations: Sequence[str], without: str, prefix: str = "") -> Iterator[str]:
+    statuses = ", ".join(map(str, one.statuses))
+    yield f"({prefix}{one.code})=\n\n### {one.code}\n\n**{statuses}.** {one.meaning}\n\n{one.remedy}\n"
+    yield f"Operations: {', '.join(f'`{name}`' for name in operations)}.\n" if operations else f"{without}\n"
 
 
 def audit_events() -> Iterator[str]:
@@ -131,6 +137,51 @@ def audit_events() -> Iterator[str]:
         yield f"## {family.value}\n\n| event | words |\n|---|---|"
         yield from (f"| `{event.value}` | {event.words} |" for event in Event if event.family is family)
         yield ""
+
+
+def metrics() -> Iterator[str]:
+    """Yield the lines of the page of metrics, from what a process can count."""
+    from ironauth.infrastructure.telemetry.metrics_catalogue import CATALOGUE  # noqa: PLC0415 - as above
+
+    yield "# Metrics\n"
+    yield "What `/metrics` shows ([how it is opened](../operate/metrics.md)). Every name begins with `ironauth_`, and a"
+    yield "counter ends in `_total`.\n"
+    yield "| metric | kind | labels | says |\n|---|---|---|---|"
+    for name, one in CATALOGUE.items():
+        labels = ", ".join(f"`{label}`" for label in one.labels)
+        yield f"| `{name.removeprefix('ironauth_')}` | {one.kind} | {labels} | {_cell(one.help_text)} |"
+    yield ""
+
+
+def limits() -> Iterator[str]:
+    """Yield the lines of the page of limits: bounds of settings, and throttles with the headers that tell of them."""
+    from django.conf import settings  # noqa: PLC0415 - as above
+
+    from accounts.lockout import rate_limits  # noqa: PLC0415 - as above
+    from ironauth.config.table import SECTIONS  # noqa: PLC0415 - as above
+
+    yield "# Limits\n"
+    yield "What a request may be, and how often it may come. A refusal says when to come again (`Retry-After`).\n"
+    yield "## Requests\n\n| what is bounded | answer |\n|---|---|"
+    yield "| body of an API request, 64 KiB | 413 `body_too_large` |"
+    yield "| header fields, 16 KiB or 100 of them | 431 `headers_too_large` |"
+    yield "| time until a body is complete, 10 s | 408 `request_timeout` |\n"
+    yield "## Rate limits\n"
+    yield "Each rule counts in a window that slides. *told*: answers say how many are left (`RateLimit`).\n"
+    yield "| rule | setting | default | window, s | told |\n|---|---|---|---|---|"
+    rules = {
+        rule.name + rule.setting: rule for rule in vars(rate_limits).values() if isinstance(rule, rate_limits.Rule)
+    }
+    for rule in sorted(rules.values()):
+        default = getattr(settings, rule.setting)
+        yield f"| `{rule.name}` | `{rule.setting}` | {default} | {rule.window_s} | {'yes' if rule.told else ''} |"
+    yield "\n## Settings\n\n| setting | least | most | unit | reason |\n|---|---|---|---|---|"
+    for section in SECTIONS:
+        for one in section.settings:
+            if one.limit is not None:
+                bounds = f"{one.limit.least} | {one.limit.most} | {one.limit.unit}"
+                yield f"| `{one.name}` | {bounds} | {_cell(one.limit.why)} |"
+    yield ""
 
 
 def commands() -> Iterator[str]:
@@ -157,5 +208,7 @@ PAGES: Final[dict[str, Callable[[], Iterator[str]]]] = {
     "http-api": http_api,
     "errors": errors,
     "audit-events": audit_events,
+    "metrics": metrics,
+    "limits": limits,
     "commands": commands,
 }

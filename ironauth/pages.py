@@ -1,5 +1,6 @@
 """The pages people open: what this is, and the API's documentation. Nothing on them comes from another host."""
 
+import json
 from datetime import timedelta
 from functools import cache
 from pathlib import Path
@@ -9,6 +10,8 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.loader import render_to_string
 from django.urls import reverse
 
+from ironauth.config import error_codes
+from ironauth.config.error_codes import CHAPTERS
 from ironauth.infrastructure.api.read_only import read_only
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.http import brand, language
@@ -37,6 +40,15 @@ def _page(template: str, _language: str | None = None) -> bytes:
 def _document() -> bytes:
     """Return the committed OpenAPI document; reading it once keeps the disk out of the event loop."""
     return OPENAPI_FILE.read_bytes()
+
+
+@cache
+def _error_codes() -> bytes:
+    """Return the page of error codes, rendered once."""
+    used = error_codes.operations(json.loads(_document()))
+    chapters = [(name, [(one, used.get(one.code, ())) for one in codes]) for name, codes in CHAPTERS.items()]
+    oauth = [(one, used.get(one.code, ())) for one in error_codes.OAUTH_ERRORS.values()]
+    return render_to_string("ironauth/errors.html", {"chapters": chapters, "oauth": oauth}).encode()
 
 
 @cache
@@ -71,6 +83,12 @@ async def home(request: HttpRequest) -> HttpResponse:
 async def docs(_request: HttpRequest) -> HttpResponse:
     """Show the OpenAPI document with Swagger UI."""
     return _public(_page("ironauth/docs.html"), "text/html; charset=utf-8", DOCS_POLICY)
+
+
+@read_only
+async def errors(_request: HttpRequest) -> HttpResponse:
+    """Explain every code of an error, where ``type`` of a problem document leads to."""
+    return _public(_error_codes(), "text/html; charset=utf-8", PAGE_POLICY)
 
 
 @read_only

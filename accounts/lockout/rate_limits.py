@@ -3,6 +3,9 @@
 A rule allows a number of times in any stretch of time (``ratelimit.window``). Sign-ins also have counts of their own,
 in ``throttling``.
 
+An answer tells the client of the rule, and of how many are left where every request counts. A count of wrong guesses
+says nothing of that kind: it would tell a guesser when to pause. Nor does that of a mailbox, which is somebody else's.
+
 A client is counted by ``client_network``: an IPv4 address, or the /64 of an IPv6 address. A rented /48 has 65,536 of
 those, so the /48 is counted as well, at ten times the limit. The network is asked first: what it refuses is not counted
 for the site.
@@ -31,7 +34,7 @@ from ironauth.infrastructure.db.compiled import CompiledSelect, Param
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.http.client_context import client_network, client_site
 from ironauth.infrastructure.ratelimit import window as sliding_window
-from ironauth.infrastructure.ratelimit.window import RateLimitHit, Refusal, Slot
+from ironauth.infrastructure.ratelimit.window import Quota, RateLimitHit, Refusal, Slot, announce
 from ironauth.infrastructure.telemetry.logs import get_logger
 
 type MailKind = Literal[
@@ -48,18 +51,22 @@ _KEY_CHARACTERS: Final = 32  # 128 bits in hexadecimal: no two subjects share a 
 
 
 class Rule(NamedTuple):
-    """At most so many (``setting`` names the number) in any ``window_s`` seconds for one of a kind."""
+    """At most so many (``setting`` names the number) in any ``window_s`` seconds for one of a kind.
+
+    ``told``: answers tell the client how many are left. Only where every request counts, and not just wrong ones.
+    """
 
     name: str
     setting: str
     window_s: int
+    told: bool = False
 
 
 #: Tries that were not right. 100 leave room for an office behind one address; guessing one password in 10,000
 #: accounts from one address takes a day.
 SIGN_IN: Final = Rule("sign_in", "IRONAUTH_THROTTLE_SIGNIN_FAILURES", 900)
 #: Each costs a hash and tells whether an address is taken; 30 are a class of pupils.
-SIGN_UP: Final = Rule("sign_up", "IRONAUTH_THROTTLE_SIGNUPS", 3_600)
+SIGN_UP: Final = Rule("sign_up", "IRONAUTH_THROTTLE_SIGNUPS", 3_600, told=True)
 #: Tokens of 256 bits cannot be guessed: this only ends a broken client's loop. Valid ones are never counted.
 REFRESH: Final = Rule("refresh", "IRONAUTH_THROTTLE_BAD_REFRESHES", 900)
 #: The same for the secrets of OAuth clients.
@@ -68,10 +75,10 @@ CLIENT: Final = Rule("client", "IRONAUTH_THROTTLE_BAD_REFRESHES", 900)
 UNKNOWN_CLIENT: Final = Rule("unknown_client", "IRONAUTH_THROTTLE_BAD_REFRESHES", 900)
 #: Requests of OAuth clients without a secret that this server stores for a while, successful or not. Anybody can name
 #: such a client, and each request is a row. Not counted: signing in where the browser brings the request itself.
-PUBLIC_CLIENT: Final = Rule("public_client", "IRONAUTH_THROTTLE_BAD_REFRESHES", 900)
+PUBLIC_CLIENT: Final = Rule("public_client", "IRONAUTH_THROTTLE_BAD_REFRESHES", 900, told=True)
 #: Signatures cannot be guessed either. Challenges are counted too: asking for one costs nothing else, and a page asks
 #: for one each time it is used.
-PASSKEY: Final = Rule("passkey", "IRONAUTH_THROTTLE_PASSKEYS", 900)
+PASSKEY: Final = Rule("passkey", "IRONAUTH_THROTTLE_PASSKEYS", 900, told=True)
 #: Sign-ins sent to another provider, successful or not: each is a row, and a request to the provider on return.
 UPSTREAM: Final = Rule("upstream", "IRONAUTH_THROTTLE_PASSKEYS", 900)
 #: Nor can recovery codes, but each costs a hash; as many as passwords, which cost the same. A count for each person
@@ -83,7 +90,7 @@ USER_CODE: Final = Rule("user_code", "IRONAUTH_THROTTLE_SIGNIN_FAILURES", 900)
 #: The same for the tokens of messages; 100, because a whole office may click old links.
 EMAIL_TOKEN: Final = Rule("email_token", "IRONAUTH_THROTTLE_BAD_EMAIL_TOKENS", 900)
 #: Messages one client has sent, no matter who gets them: each could go to somebody who has not asked for it.
-MAIL: Final = Rule("mail", "IRONAUTH_THROTTLE_MAILS", 3_600)
+MAIL: Final = Rule("mail", "IRONAUTH_THROTTLE_MAILS", 3_600, told=True)
 #: Messages of one kind to one mailbox, no matter who has them sent, and those one account has sent. A quarter of an
 #: hour: a refused person has a message of this kind whose link still works, so strangers who ask for five keep nobody
 #: out. With one count for all kinds, five that bring no link, or none at all, would keep the owner from a new password.
@@ -92,11 +99,11 @@ MAIL_TO_ONE: Final = Rule("mail", "IRONAUTH_THROTTLE_MAILS_TO_ONE", 900)
 #: keep nobody from leaving. It also bounds somebody who signs up and leaves again and again under another's address.
 DELETION: Final = Rule("deletion", "IRONAUTH_THROTTLE_MAILS_TO_ONE", 900)
 #: Exports of everything held about one person: each reads hundreds of rows, and nobody needs many.
-EXPORT: Final = Rule("data_export", "IRONAUTH_THROTTLE_EXPORTS", 3_600)
+EXPORT: Final = Rule("data_export", "IRONAUTH_THROTTLE_EXPORTS", 3_600, told=True)
 #: Second factors and recovery codes one account gets: each sends a message to an address that may be somebody else's,
 #: and recovery codes cost ten hashes. 20 are ten passkeys and an app, twice over. Taking one away is never refused, and
 #: is bounded by what there is.
-NEW_FACTOR: Final = Rule("new_factor", "IRONAUTH_THROTTLE_NEW_FACTORS", 3_600)
+NEW_FACTOR: Final = Rule("new_factor", "IRONAUTH_THROTTLE_NEW_FACTORS", 3_600, told=True)
 
 
 _HOLDER: Final = CompiledSelect(
@@ -115,6 +122,8 @@ class Refused(NamedTuple):
     by: str
     key: str
     wait_s: float
+    limit: int = 0
+    window_s: int = 0
 
 
 async def admit(rule: Rule, *, address: str) -> None:
@@ -187,21 +196,49 @@ async def _admit(rule: Rule, asked: Sequence[tuple[str, RateLimitHit]], user_id:
     for by, question in asked:
         found = await sliding_window.take_in_redis(question)
         if isinstance(found, Refusal):
-            await refuse(Refused(rule.name, by, question.key, found.wait_s), user_id=user_id)
-        if found is None:
+            await refuse(_no_room(rule, by, question, found), user_id=user_id)
+        if isinstance(found, Slot):
+            _announce(rule, by, question, found)
+        else:
             left.append((by, question))
-    refused = await database().write(_take, rule.name, left) if left else None
+    taken, refused = await database().write(_take, rule, left) if left else ([], None)
+    for (by, question), slot in zip(left, taken, strict=False):
+        _announce(rule, by, question, slot)
     if refused is not None:
         await refuse(refused, user_id=user_id)
 
 
-def _take(rule: str, asked: Sequence[tuple[str, RateLimitHit]]) -> Refused | None:
-    """Take a place in each of these counts in the database; return which had none."""
+def _take(rule: Rule, asked: Sequence[tuple[str, RateLimitHit]]) -> tuple[list[Slot], Refused | None]:
+    """Take a place in each of these counts in the database; return those taken, and which count had none."""
+    taken: list[Slot] = []
     for by, question in asked:
         found = sliding_window.take_in_database(question)
         if isinstance(found, Refusal):
-            return Refused(rule, by, question.key, found.wait_s)
-    return None
+            return taken, _no_room(rule, by, question, found)
+        taken.append(found)
+    return taken, None
+
+
+def _no_room(rule: Rule, by: str, question: RateLimitHit, found: Refusal) -> Refused:
+    limit = getattr(settings, rule.setting) if by == "address" else question.limit  # a whole site is not told of
+    return Refused(rule.name, by, question.key, found.wait_s, limit, question.window_s)
+
+
+def _announce(rule: Rule, by: str, question: RateLimitHit, taken: Slot) -> None:
+    """Tell what is left of the asker's own count: of their address or account, never of a mailbox or a whole site."""
+    limit: int = getattr(settings, rule.setting)
+    if rule.told and by != "mailbox" and question.limit == limit:
+        announce(Quota(_policy(rule.name, by), limit, rule.window_s, taken.left, rule.window_s))
+
+
+def _policy(rule: str, by: str) -> str:
+    """Return the name of a policy in headers: messages have one for each kind of count."""
+    return f"{rule}_{by}" if rule == MAIL.name and by != "address" else rule
+
+
+def announce_sign_in() -> None:
+    """Tell how many failures one address may have, and never how many are left."""
+    announce(Quota(SIGN_IN.name, getattr(settings, SIGN_IN.setting), SIGN_IN.window_s))
 
 
 # ------------------------------------------------------------------ the counts of one client
@@ -301,6 +338,10 @@ async def refuse(refused: Refused, *, user_id: UUID | None = None, email: str = 
         if email:
             user_id = await database().read(_user_id_of, email)
         await audit.record_later(Event.THROTTLED, outcome=Outcome.REFUSED, user_id=user_id, details=_details(refused))
+    name, limit, window_s = _policy(refused.rule, refused.by), refused.limit, refused.window_s
+    if refused.rule == SIGN_IN.name and refused.by == "address":
+        limit, window_s = getattr(settings, SIGN_IN.setting), SIGN_IN.window_s
+    announce(Quota(name, limit, window_s, left=0, within_s=max(1, math.ceil(refused.wait_s))))
     raise _error(refused)
 
 

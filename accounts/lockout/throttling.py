@@ -105,6 +105,7 @@ async def begin_sign_in(*, email: str, context: ClientContext) -> PendingAttempt
     """
     if not settings.IRONAUTH_THROTTLE:
         return None
+    rate_limits.announce_sign_in()
     plan = sign_in_keys(email, context)
     windows = await rate_limits.take_in_redis(plan.asked)
     if windows.refusal is not None and not plan.devices:

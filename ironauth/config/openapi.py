@@ -3,6 +3,8 @@
 Read by ``ironauth.settings``, so nothing of Django is imported here.
 """
 
+from typing import Final
+
 _TEXT = {"text/plain": {"schema": {"type": "string"}}}
 _HTML = {"text/html": {"schema": {"type": "string"}}}
 _JSON = {"application/json": {"schema": {"type": "object"}}}
@@ -22,8 +24,53 @@ Every response carries `X-Request-ID`; a valid one of the request is kept.
 #: Of the API, as its paths have it (/api/v1), and not of the release: anybody may read the document.
 API_VERSION = "1"
 
-#: The chapter of an operation that names none, by the beginning of its path: the first that fits.
-TAGS_BY_PATH = {"/api/v1/access/": "access", "/api/v1/": "staff", "/": "system"}
+_HEADER_TEXT: Final = {"type": "string"}
+_SECONDS: Final = {"type": "integer", "minimum": 1}
+#: ``components.headers`` of the document.
+HEADERS: Final[dict[str, dict[str, object]]] = {
+    "X-Request-ID": {
+        "description": "The request's own, where it is valid, or a new one; it stands in the log and in problems.",
+        "required": True,
+        "schema": {"type": "string", "pattern": "^[A-Za-z0-9._-]{1,64}$"},
+    },
+    "Retry-After": {"description": "Seconds to wait before the next try.", "schema": _SECONDS},
+    "WWW-Authenticate": {
+        "description": "What credential is wanted, and what is wrong with the one sent (RFC 6750 §3).",
+        "schema": _HEADER_TEXT,
+    },
+    "RateLimit-Policy": {
+        "description": "The rules that count this request: `q` in any `w` seconds (IETF draft, ratelimit-headers-11).",
+        "schema": _HEADER_TEXT,
+        "example": '"sign_up";q=30;w=3600',
+    },
+    "RateLimit": {
+        "description": "What is left of the caller's own count: `r` for the next `t` seconds; a refusal has `r=0`.",
+        "schema": _HEADER_TEXT,
+        "example": '"sign_up";r=29;t=3600',
+    },
+    "Deprecation": {"description": "Since when it is deprecated (RFC 9745).", "required": True, "schema": _HEADER_TEXT},
+    "Sunset": {"description": "After when it may be gone (RFC 8594).", "required": True, "schema": _HEADER_TEXT},
+}
+
+#: The chapter of an operation, by the beginning of its path: the first that fits. Generated clients have a module each.
+TAGS_BY_PATH = {
+    **dict.fromkeys(("/api/v1/access/signin", "/api/v1/access/step-up"), "sign-in"),
+    **dict.fromkeys(("/api/v1/access/password", "/api/v1/access/email"), "password-and-email"),
+    **dict.fromkeys(("/api/v1/access/mfa", "/api/v1/access/kept-devices"), "second-factors"),
+    **dict.fromkeys(("/api/v1/access/identities", "/api/v1/access/consents"), "connections"),
+    **dict.fromkeys(("/api/v1/access/signup", "/api/v1/access/me"), "account"),
+    "/api/v1/access/": "sessions",
+    "/api/v1/users/invitations": "invitations",
+    **dict.fromkeys(("/api/v1/roles", "/api/v1/users/{user_id}/roles"), "roles"),
+    "/api/v1/audit": "audit",
+    "/api/v1/users": "people",
+    "/api/v1/": "staff",
+    **dict.fromkeys(("/oauth/", "/.well-known/o"), "oauth"),
+    "/": "system",
+}
+
+#: Chapters of operations that ask for a right of staff.
+STAFF_CHAPTERS = frozenset({"people", "roles", "invitations", "audit", "staff"})
 
 SPECTACULAR_SETTINGS: dict[str, object] = {
     "TITLE": "IronAuth",
@@ -38,17 +85,29 @@ SPECTACULAR_SETTINGS: dict[str, object] = {
     # Enumerations stay where they are used: the hook that names them expects drf-spectacular's own form.
     "POSTPROCESSING_HOOKS": [],
     "TAGS": [
-        {"name": "access", "description": "What a person does with their own account: sign up, sign in, sessions"},
+        {"name": "account", "description": "Signing up, and one's own account"},
+        {"name": "sign-in", "description": "Opening a session: by password, second factor, passkey or mailed code"},
+        {"name": "sessions", "description": "Refreshing, checking and ending one's own sessions"},
+        {"name": "password-and-email", "description": "Another password or address, and proofs by message"},
         {
-            "name": "staff",
-            "description": "People, sessions and roles; needs the rights (Django model permissions) for it",
+            "name": "second-factors",
+            "description": "One-time codes, passkeys, recovery codes and devices kept signed in",
         },
+        {"name": "connections", "description": "Identities at other providers, and applications that were let in"},
+        {
+            "name": "people",
+            "description": "Other people's accounts; needs the rights (Django model permissions) for it",
+        },
+        {"name": "roles", "description": "Roles, and who has them; needs the rights for it"},
+        {"name": "invitations", "description": "People asked to make an account; needs the rights for it"},
+        {"name": "audit", "description": "The audit trail; needs the right to read it"},
         {
             "name": "oauth",
             "description": "OAuth 2.0 and OpenID Connect: what the applications call that sign their users in here",
         },
         {"name": "system", "description": "Keys, health, and this document"},
     ],
+    "APPEND_COMPONENTS": {"headers": HEADERS},
     "APPEND_PATHS": {
         "/ping": {
             "get": {

@@ -18,7 +18,8 @@ from openapi_spec_validator import validate
 
 from accounts.errors import EmailNotVerified, PasswordChangeRequired
 from ironauth import pages
-from ironauth.infrastructure.api.openapi import PROBLEM_MEDIA_TYPE, Schema, _is_wire_type
+from ironauth.infrastructure.api.openapi import Schema, _is_wire_type
+from ironauth.infrastructure.api.openapi_errors import PROBLEM_MEDIA_TYPE
 from ironauth.infrastructure.core.errors import DomainError
 from ironauth.version import VERSION
 
@@ -75,7 +76,7 @@ def test_the_document_is_valid(document: Json) -> None:
 def test_every_route_is_in_the_document(document: Json) -> None:
     """Every path but those for people (pages, the admin), with every method its view handles, is described."""
     missing = []
-    for_people = {"/", "/favicon.ico", "/brand.css", "/api/docs/", "/email/verify", "/password/reset"}
+    for_people = {"/", "/favicon.ico", "/brand.css", "/api/docs/", "/api/errors", "/email/verify", "/password/reset"}
     for_people |= {"/account", "/account/", "/account/restore", "/account/signin", "/account/security"}
     for_people |= {"/account/security/{section}", "/account/security/{section}/{item}"}
     for_people |= {"/account/forgot", "/account/verify-again", "/account/invitation"}

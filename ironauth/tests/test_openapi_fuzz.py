@@ -30,7 +30,7 @@ from accounts.outbox.models import EmailToken
 from accounts.outbox.tokens import Purpose
 from accounts.users.models import User
 from conftest import PASSWORD, ServeProcess
-from ironauth.infrastructure.api.openapi import PROBLEM_MEDIA_TYPE
+from ironauth.infrastructure.api.openapi_errors import PROBLEM_MEDIA_TYPE
 from ironauth.pages import OPENAPI_FILE
 from tokens.oauth.codes import challenge_of
 from tokens.oauth.models import Consent

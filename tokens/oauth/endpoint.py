@@ -7,10 +7,11 @@ from django.core.exceptions import TooManyFieldsSent
 from django.http import HttpResponse
 from rest_framework import exceptions
 
+from ironauth.infrastructure.api.openapi_errors import OAuthErrors
 from ironauth.infrastructure.api.parsers import FormParser
 from ironauth.infrastructure.api.views import ApiRequest, AsyncAPIView
 from ironauth.infrastructure.core.errors import DomainError
-from tokens.clients.errors import InvalidRequest, OAuthError
+from tokens.clients.errors import InvalidClient, InvalidRequest, OAuthError
 
 #: What a domain error that is none of OAuth's is called here: RFC 6749 §4.1.2.1, RFC 8628 §3.5 has no closer one.
 TEMPORARILY_UNAVAILABLE = "temporarily_unavailable"
@@ -18,15 +19,18 @@ PREFLIGHT_S = 7_200  # seconds a browser need not ask again; Chromium keeps it n
 MAX_PARAMETERS = 100  # Django's DATA_UPLOAD_MAX_NUMBER_FIELDS is 1,000; no request of ours has over 25
 
 
-class ErrorBody(msgspec.Struct, frozen=True):
-    """What a refusal says (RFC 6749 §5.2): ``error`` is a registered code, ``error_description`` for developers."""
+def refusals(*bad_request: type[OAuthError]) -> dict[int, OAuthErrors]:
+    """Return the refusals of an endpoint whose callers authenticate, for the API's description.
 
-    error: str
-    error_description: str
-
-
-#: The refusals that every endpoint whose callers authenticate can give, for the API's description.
-REFUSALS = dict.fromkeys((400, 401, 405, 429, 503), ErrorBody)
+    Args:
+        *bad_request: Those of status 400 that it gives beside ``invalid_request``.
+    """
+    return {
+        400: OAuthErrors((InvalidRequest.error, *(one.error for one in bad_request))),
+        401: OAuthErrors((InvalidClient.error,)),
+        405: OAuthErrors((InvalidRequest.error,)),
+        **dict.fromkeys((429, 503), OAuthErrors((TEMPORARILY_UNAVAILABLE,))),
+    }
 
 
 class OAuthEndpoint(AsyncAPIView):

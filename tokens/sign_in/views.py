@@ -147,7 +147,7 @@ class LogoutView(AsyncAPIView):
         tags=["access"],
         auth=[{"bearer": []}, {"cookie": []}, {}],  # type: ignore[list-item] # requirements, as OpenAPI writes them
         request=RefreshTokenInput,
-        responses={204: CLEARED, 400: TwoCredentials, 401: NotAuthenticated, 403: CrossOrigin},
+        responses={204: CLEARED, 400: TwoCredentials, 401: (NotAuthenticated, InvalidToken), 403: CrossOrigin},
     )
     async def post(self, request: ApiRequest) -> HttpResponse:
         """End the session of the first credential that names one: refresh token in the body, access token, cookie.

@@ -5,7 +5,7 @@ Views declare ``@extend_schema(request=SomeSerializer, responses={201: SomeStruc
 are added here, so a view names only its own; several errors of one status are a tuple.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -14,28 +14,14 @@ from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.plumbing import ResolvedComponent
 from drf_spectacular.utils import Direction, OpenApiResponse
 
-from ironauth.config.openapi import TAGS_BY_PATH
+from ironauth.config.openapi import STAFF_CHAPTERS, TAGS_BY_PATH
+from ironauth.infrastructure.api import openapi_errors as error_answers
+from ironauth.infrastructure.api.deprecation import Deprecation, deprecation_of
+from ironauth.infrastructure.api.openapi_errors import PROBLEM_MEDIA_TYPE, REFERENCE, Kind, OAuthErrors, Usual
+from ironauth.infrastructure.api.openapi_headers import add_headers
 from ironauth.infrastructure.core.errors import DomainError, FieldError
 
 type JsonSchema = dict[str, Any]
-
-PROBLEM_MEDIA_TYPE = "application/problem+json"  # RFC 9457 §3
-REFERENCE = "#/components/schemas/{name}"
-PROBLEM: JsonSchema = {
-    "type": "object",
-    "title": "Problem",
-    "description": "RFC 9457 problem details. `code` is stable, `title` and `detail` are for people.",
-    "required": ["type", "title", "status", "detail", "code", "request_id"],
-    "properties": {
-        "type": {"type": "string", "format": "uri-reference"},
-        "title": {"type": "string"},
-        "status": {"type": "integer", "minimum": 400, "maximum": 599},
-        "detail": {"type": "string"},
-        "code": {"type": "string"},
-        "request_id": {"type": "string"},
-        "errors": {"type": "array", "items": {"$ref": REFERENCE.format(name="FieldError")}},
-    },
-}
 
 
 class Schema(AutoSchema):
@@ -50,9 +36,27 @@ class Schema(AutoSchema):
         ]
         return "_".join([self.method.lower(), *words]).replace("-", "_").replace(".", "")
 
-    def get_tags(self) -> list[str]:
-        """Return the chapter of the document: one's own account, other people's, or the system."""
-        return [next(tag for prefix, tag in TAGS_BY_PATH.items() if self.path.startswith(prefix))]
+    def is_deprecated(self) -> bool:
+        """Tell whether the handler is marked (``deprecation.deprecated``)."""
+        return self._deprecation() is not None
+
+    def get_operation(self, *given: Any) -> JsonSchema | None:
+        """Return the operation in its chapter, with the headers of its answers, and when it ends."""
+        operation: JsonSchema | None = super().get_operation(*given)
+        if operation is None:
+            return None
+        operation["tags"] = [self._chapter()]
+        ending = self._deprecation()
+        if ending is not None:
+            operation["description"] = f"{ending.words()}\n\n{operation.get('description', '')}".strip()
+        add_headers(operation, is_ending=ending is not None)
+        return operation
+
+    def _chapter(self) -> str:
+        return next(tag for prefix, tag in TAGS_BY_PATH.items() if self.path.startswith(prefix))
+
+    def _deprecation(self) -> Deprecation | None:
+        return deprecation_of(getattr(self.view, self.method.lower(), None))
 
     def get_request_serializer(self) -> Any:
         """Return nothing: a view without ``@extend_schema(request=…)`` reads no body."""
@@ -92,8 +96,16 @@ class Schema(AutoSchema):
         else:
             code = "204" if declared is None else "200"
             bodies = {code: self._get_response_for_code(declared, code, direction=direction)}
-        for code, description in self._usual_errors():
-            bodies.setdefault(code, self._problem(description))
+        for usual in self._usual_errors().values():
+            bodies.setdefault(str(usual.status), self._problem(str(usual.status), (), usual.description))
+        everything = REFERENCE.format(name=self._add_problem("default", error_answers.anywhere(), ()))
+        bodies.setdefault(
+            "default",
+            {
+                "description": "Any other error, e.g. `405`, `408`, `429`, `431` or `500`",
+                "content": {PROBLEM_MEDIA_TYPE: {"schema": {"$ref": everything}}},
+            },
+        )
         return dict(sorted(bodies.items()))
 
     def _get_response_for_code(
@@ -103,11 +115,14 @@ class Schema(AutoSchema):
         answer, description, examples = serializer, "", None
         if isinstance(serializer, OpenApiResponse):
             answer, description, examples = serializer.response, str(serializer.description), serializer.examples
+        if isinstance(answer, OAuthErrors):
+            return self._oauth_error(status_code, answer.names, description)
         errors = answer if isinstance(answer, tuple) else (answer,)
         if all(isinstance(error, type) and issubclass(error, DomainError) for error in errors):
-            return self._problem(description or " ".join(f"`{error.code}`: {error.detail}" for error in errors))
+            described = description or error_answers.described(errors)
+            return self._problem(status_code, [error.code for error in errors], described)
         if int(status_code) >= HTTPStatus.BAD_REQUEST and answer is None:
-            return self._problem(description)
+            return self._problem(status_code, (), description)
         if _is_wire_type(answer):
             answer = self._register(answer)
         body: JsonSchema = super()._get_response_for_code(  # type: ignore[no-untyped-call]  # drf-spectacular is half annotated
@@ -120,29 +135,42 @@ class Schema(AutoSchema):
         )
         return body
 
-    def _usual_errors(self) -> Iterator[tuple[str, str]]:
-        """Yield status and meaning of the errors that follow from the kind of operation."""
+    def _usual_errors(self) -> dict[str, Usual]:
+        """Return what follows from the kind of operation, by status."""
         security = self.get_auth()
-        if self.get_request_serializer() is not None:
-            yield "400", "The body is malformed, or a field is bad: `errors` names every bad one"
-            yield "413", "The body is larger than 64 KiB"
-            yield "415", "The body is of a media type that is not listed here"
-        elif security and {} not in security:
-            yield "400", "More than one credential, or a malformed one"
-        if security and {} not in security:
-            yield "401", "No credential, or one that is not accepted"
-            yield "403", "Not allowed to this caller, or a cross-site request with the cookie"
-        if "{" in self.path:
-            yield "404", "There is no such thing, or not for this caller"
-        yield "503", "Overloaded, or the database cannot be reached: try again after `Retry-After` seconds"
-        yield "default", "Any other error, e.g. `405`, `408`, `429`, `431` or `500`"
+        kind = Kind(
+            method=self.method,
+            has_body=self.get_request_serializer() is not None,
+            has_query=any(one["in"] == "query" for one in self._get_parameters()),
+            is_protected=bool(security) and {} not in security,
+            has_path_parameters="{" in self.path,
+            is_for_staff=self._chapter() in STAFF_CHAPTERS,
+        )
+        return {str(usual.status): usual for usual in error_answers.usual(kind)}
 
-    def _problem(self, description: str) -> JsonSchema:
-        """Return an error answer, registering the schemas it needs."""
-        self._register(FieldError)
-        self._add("Problem", PROBLEM)
-        schema = {"$ref": REFERENCE.format(name="Problem")}
+    def _problem(self, status: str, codes: Sequence[str], description: str) -> JsonSchema:
+        """Return an error answer with these codes and the usual ones of its status."""
+        usual = self._usual_errors().get(status, Usual(int(status), "", ()))
+        own = sorted(set(codes) - set(usual.codes))
+        name = self._add_problem(status, [*usual.codes, *codes], own, usual.label)
+        schema = {"$ref": REFERENCE.format(name=name)}
         return {"description": description or "An error", "content": {PROBLEM_MEDIA_TYPE: {"schema": schema}}}
+
+    def _add_problem(self, status: str, codes: Sequence[str], own: Sequence[str], kind: str = "") -> str:
+        """Add the component for a set of codes, with what it refers to; return its name."""
+        self._register(FieldError)
+        self._add("Problem", error_answers.PROBLEM)
+        name = error_answers.problem_name(status, own, kind)
+        self._add(name, error_answers.problem(codes))
+        return name
+
+    def _oauth_error(self, status: str, errors: Sequence[str], description: str) -> JsonSchema:
+        """Return the answer of an endpoint below /oauth/ that refuses."""
+        name = error_answers.oauth_error_name(status, errors, self.get_operation_id())
+        self._add(name, error_answers.oauth_error(errors))
+        schema = {"$ref": REFERENCE.format(name=name)}
+        said = description or HTTPStatus(int(status)).phrase
+        return {"description": said, "content": {"application/json": {"schema": schema}}}
 
     def _register(self, wire_type: object) -> JsonSchema:
         """Add the components of a Struct, or a list of them, and return the schema that refers to them."""

@@ -20,6 +20,7 @@ from django.http.multipartparser import MultiPartParserError
 from django.http.request import UnreadablePostError
 from rest_framework import exceptions as drf
 
+from ironauth.config.error_codes import problem_type
 from ironauth.infrastructure.api import renderers
 from ironauth.infrastructure.api.renderers import LeanResponse
 from ironauth.infrastructure.core import errors as domain
@@ -44,7 +45,7 @@ _DJANGO_ERRORS: tuple[tuple[type[Exception], int, str, str], ...] = (
 
 
 def phrase(status: int) -> str:
-    """Return the reason phrase of ``status``, which RFC 9457 §4.2.1 asks for as the title of ``about:blank``."""
+    """Return the reason phrase of ``status``, the title of errors that have no better one."""
     return HTTPStatus(status).phrase
 
 
@@ -70,7 +71,7 @@ def problem_body(
         members: Further members; none replaces one of the above.
     """
     document: dict[str, object] = {
-        "type": "about:blank",
+        "type": problem_type(code),
         "title": title,
         "status": status,
         "detail": detail,

@@ -28,11 +28,13 @@ from rest_framework.serializers import BaseSerializer
 from rest_framework.settings import api_settings
 from rest_framework.throttling import BaseThrottle
 
+from ironauth.infrastructure.api.deprecation import deprecation_of
 from ironauth.infrastructure.api.parsers import FormParser, validated
 from ironauth.infrastructure.api.permissions import answers_at_once, holds, holds_for_object
 from ironauth.infrastructure.api.problem import report_unexpected
 from ironauth.infrastructure.api.renderers import LeanResponse, MsgspecRenderer, encode
 from ironauth.infrastructure.core.errors import BEARER_CHALLENGE
+from ironauth.infrastructure.ratelimit.window import Quota, announced, quota_headers
 from ironauth.infrastructure.threads.request_threads import request_threads
 
 Handler = Callable[..., Awaitable[Any]]
@@ -83,6 +85,8 @@ class AsyncAPIView(APIView):  # type: ignore[misc] # adrf publishes no types
     view_is_async = True
     #: Forbid every cache to keep the answer; False where a view sets its own Cache-Control.
     no_store: ClassVar[bool] = True
+    #: Headers of the methods that will end (``deprecation.deprecated``).
+    _deprecated: ClassVar[dict[str, dict[str, str]]] = {}
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Refuse a synchronous handler: it would block the event loop.
@@ -95,6 +99,10 @@ class AsyncAPIView(APIView):  # type: ignore[misc] # adrf publishes no types
             handler = getattr(cls, name, None)
             if handler is not None and not inspect.iscoroutinefunction(handler):
                 raise ImproperlyConfigured(f"{cls.__name__}.{name} is not async: declare it with `async def`")
+        marks = {name.upper(): deprecation_of(getattr(cls, name, None)) for name in cls.http_method_names}
+        cls._deprecated = {method: mark.headers() for method, mark in marks.items() if mark is not None}
+        if "GET" in cls._deprecated:
+            cls._deprecated.setdefault("HEAD", cls._deprecated["GET"])
 
     @classonlymethod
     def as_view(cls, **initkwargs: Any) -> Callable[..., Any]:  # noqa: N805 - Django's decorator hands the class
@@ -111,6 +119,8 @@ class AsyncAPIView(APIView):  # type: ignore[misc] # adrf publishes no types
         self.args = args
         self.kwargs = kwargs
         self.request = wrapped = self.initialize_request(request, *args, **kwargs)
+        quotas: list[Quota] = []
+        announced.set(quotas)
         try:
             await self.initial(wrapped, *args, **kwargs)
             handler = self._handler(request)
@@ -118,9 +128,17 @@ class AsyncAPIView(APIView):  # type: ignore[misc] # adrf publishes no types
         except Exception as exc:  # noqa: BLE001 - the boundary where every error becomes an answer
             await report_unexpected(exc, request)
             response = self.handle_exception(exc)
+        if quotas or self._deprecated:
+            self._tell(response, quotas)
         if self.no_store and "cache-control" not in response.headers._store:
             response.headers._store["cache-control"] = ("Cache-Control", "no-store")
         return response
+
+    def _tell(self, response: HttpResponseBase, quotas: list[Quota]) -> None:
+        """Add what the client should know before it calls again: rate limits, and that the operation will end."""
+        told = quota_headers(quotas) | self._deprecated.get(self.request.method or "", {})
+        for name, value in told.items():
+            response.headers[name] = value
 
     def _handler(self, request: HttpRequest) -> Handler:
         """Return the handler of the method. Raises ``MethodNotAllowed`` (405)."""

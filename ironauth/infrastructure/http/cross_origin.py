@@ -14,7 +14,10 @@ METHODS: Final = b"GET, POST, PUT, PATCH, DELETE"
 #: Headers a page may send beyond those that it always may.
 ALLOWED: Final = b"Authorization, Content-Type, DPoP, X-Request-ID"
 #: Headers of an answer a page may read beyond those that it always may.
-EXPOSED: Final = b"Retry-After, WWW-Authenticate, X-Request-ID, Location, Content-Disposition"
+EXPOSED: Final = (
+    b"Retry-After, WWW-Authenticate, X-Request-ID, Location, Content-Disposition, "
+    b"RateLimit-Policy, RateLimit, Deprecation, Sunset, Link"
+)
 PREFLIGHT_S: Final = 7_200  # seconds; the most that Chromium keeps
 _VARY: Final = (b"vary", b"Origin")
 

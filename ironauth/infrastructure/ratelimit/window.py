@@ -7,9 +7,13 @@ window for evenly spread.
 The counts live in Redis when there is one, and in the database otherwise or while Redis fails. They do not move from
 one to the other: an outage gives each key its limit once more, never more than that. A Redis that cannot be reached
 never means "unlimited".
+
+An answer may tell of it by ``RateLimit-Policy`` and ``RateLimit`` (draft-ietf-httpapi-ratelimit-headers-11): services
+announce while a request is served, and the view puts it into the answer.
 """
 
 import math
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ironauth.infrastructure.cache.two_level import token_cache
@@ -57,7 +61,7 @@ ON CONFLICT ("key") DO UPDATE SET
   expires_at = excluded.expires_at
 WHERE CASE WHEN {_PRESENT} THEN t.previous * %(weight)s + t."count"
   WHEN {_JUST_OVER} THEN t."count" * %(weight)s ELSE 0 END + 1 <= %(limit)s
-RETURNING slot
+RETURNING slot, "count", previous
 """)  # noqa: S608 - put together from the two constants above
 _COUNTS: Final = CompiledText('SELECT slot, "count", previous FROM infrastructure_throttlewindow WHERE "key" = %(key)s')
 _GIVE_BACK_ROW: Final = CompiledText("""
@@ -95,11 +99,12 @@ class Counts(NamedTuple):
 
 
 class Slot(NamedTuple):
-    """One place in a window, so that it can be given back."""
+    """One place in a window, so that it can be given back. ``left``: how many more the counts leave now."""
 
     key: str
     slot: int
     in_redis: bool
+    left: int = 0
 
 
 class Refusal(NamedTuple):
@@ -131,9 +136,9 @@ async def take_in_redis(asked: RateLimitHit) -> Slot | Refusal | None:
 
 def take_in_database(asked: RateLimitHit) -> Slot | Refusal:
     """Take a place in the database. A unit of work for ``write``: one query, two for a refusal."""
-    slot = _take_row(asked)
-    if slot is not None:
-        return Slot(asked.key, slot, in_redis=False)
+    found = _take_row(asked)
+    if found is not None:
+        return Slot(asked.key, found.slot, in_redis=False, left=_left(asked, found))
     return Refusal(wait_s(asked, _counts(asked.key)))
 
 
@@ -198,12 +203,17 @@ def _understood(asked: RateLimitHit, answer: Any) -> Slot | Refusal | None:
         return None
     admitted, slot, count, previous = answer
     if admitted:
-        return Slot(asked.key, slot, in_redis=True)
+        return Slot(asked.key, slot, in_redis=True, left=_left(asked, Counts(slot, count, previous)))
     return Refusal(wait_s(asked, Counts(slot, count, previous)))
 
 
-def _take_row(asked: RateLimitHit) -> int | None:
-    """Count once more and return the slot it was counted in; None when there is no room, and nothing is counted.
+def _left(asked: RateLimitHit, found: Counts) -> int:
+    """Return how many more have room now."""
+    return max(0, math.floor(asked.limit - found.present - found.previous * asked.weight))
+
+
+def _take_row(asked: RateLimitHit) -> Counts | None:
+    """Count once more and return the counts with it; None when there is no room, and nothing is counted.
 
     One query.
     """
@@ -214,10 +224,49 @@ def _take_row(asked: RateLimitHit) -> int | None:
         limit=asked.limit,
         expires_at=(asked.slot + 2) * asked.window_s,  # the end of the window in which it is the previous one
     )
-    return int(rows[0][0]) if rows else None
+    return Counts(*rows[0]) if rows else None
 
 
 def _counts(key: str) -> Counts | None:
     """Return what is stored for ``key``. One query."""
     rows = _COUNTS.rows(key=key)
     return Counts(*rows[0]) if rows else None
+
+
+# ------------------------------------------------------------------ what an answer tells
+class Quota(NamedTuple):
+    """One policy: ``limit`` requests in any ``window_s`` seconds; ``left`` for the next ``within_s``, None: untold."""
+
+    name: str
+    limit: int
+    window_s: int
+    left: int | None = None
+    within_s: int = 0
+
+
+#: What the answer to this request will tell; None where no request of the API is served. Tasks share the list.
+announced: ContextVar[list[Quota] | None] = ContextVar("ironauth_quotas", default=None)
+
+
+def announce(quota: Quota) -> None:
+    """Have the answer tell of this policy; the last of each name counts.
+
+    Args:
+        quota: The policy, without a limit where it is a lockout: that has none to tell.
+    """
+    quotas = announced.get()
+    if quotas is not None:
+        quotas.append(quota)
+
+
+def quota_headers(quotas: list[Quota]) -> dict[str, str]:
+    """Return the header fields that tell of these policies.
+
+    Args:
+        quotas: What was announced.
+    """
+    last = {quota.name: quota for quota in quotas}.values()
+    policies = [f'"{one.name}";q={one.limit};w={one.window_s}' for one in last if one.limit]
+    limits = [f'"{one.name}";r={one.left};t={one.within_s}' for one in last if one.left is not None]
+    found = {"RateLimit-Policy": policies, "RateLimit": limits}
+    return {name: ", ".join(items) for name, items in found.items() if items}

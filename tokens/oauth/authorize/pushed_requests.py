@@ -15,12 +15,21 @@ from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.db.unit_of_work import database
 from tokens.clients import authentication as client_authentication
 from tokens.clients import dpop
-from tokens.clients.errors import InvalidRequest
+from tokens.clients.errors import (
+    InvalidDpopProof,
+    InvalidRequest,
+    InvalidScope,
+    RegistrationNotSupported,
+    RequestNotSupported,
+    RequestUriNotSupported,
+    UnauthorizedClient,
+    UnsupportedResponseType,
+)
 from tokens.clients.models import digest_of
 from tokens.clients.registry import Client
 from tokens.oauth.authorize import request as authorization_request
 from tokens.oauth.authorize.request import MAX_BYTES, Unanswerable
-from tokens.oauth.endpoint import REFUSALS, OAuthEndpoint
+from tokens.oauth.endpoint import OAuthEndpoint, refusals
 from tokens.oauth.inputs import PushInput
 from tokens.oauth.models import PushedRequest
 
@@ -46,7 +55,18 @@ class PushedRequestView(OAuthEndpoint):
         summary="Push an authorization request",
         tags=["oauth"],
         request={"application/x-www-form-urlencoded": PushInput},
-        responses={201: Pushed, **REFUSALS},
+        responses={
+            201: Pushed,
+            **refusals(
+                UnauthorizedClient,
+                UnsupportedResponseType,
+                InvalidScope,
+                InvalidDpopProof,
+                RequestNotSupported,
+                RequestUriNotSupported,
+                RegistrationNotSupported,
+            ),
+        },
     )
     async def post(self, request: ApiRequest) -> HttpResponse:
         """Check the parameters as /oauth/authorize does and keep them for 90 seconds."""

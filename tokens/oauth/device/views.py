@@ -10,7 +10,7 @@ from ironauth.infrastructure.http import client_context
 from tokens.access.credentials import refuse_login_csrf
 from tokens.clients import dpop
 from tokens.clients.authentication import admit_public, authenticate
-from tokens.clients.errors import UnauthorizedClient
+from tokens.clients.errors import InvalidDpopProof, InvalidScope, UnauthorizedClient
 from tokens.clients.registry import Client
 from tokens.oauth import device_codes
 from tokens.oauth.authorize import pages as authorize_pages
@@ -20,7 +20,7 @@ from tokens.oauth.authorize.state import AuthorizationState
 from tokens.oauth.authorize.views import ConsentView, OAuthPage
 from tokens.oauth.device import services as devices
 from tokens.oauth.device.units import INTERVAL_S, LIFE_S
-from tokens.oauth.endpoint import REFUSALS, OAuthEndpoint
+from tokens.oauth.endpoint import OAuthEndpoint, refusals
 from tokens.oauth.inputs import DeviceInput
 from tokens.protocol import GrantType
 from tokens.sessions import sso_session
@@ -45,7 +45,7 @@ class DeviceAuthorizationView(OAuthEndpoint):
         summary="Begin to sign in on a device without a browser",
         tags=["oauth"],
         request={"application/x-www-form-urlencoded": DeviceInput},
-        responses={200: DeviceAuthorization, **REFUSALS},
+        responses={200: DeviceAuthorization, **refusals(UnauthorizedClient, InvalidScope, InvalidDpopProof)},
     )
     async def post(self, request: ApiRequest) -> HttpResponse:
         """Answer with two codes: one the device asks `/oauth/token` with, one its person types at `/oauth/device`."""

@@ -12,12 +12,14 @@ from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.exceptions import UnsupportedMediaType
 
+from ironauth.infrastructure.api.openapi_errors import OAuthErrors
 from ironauth.infrastructure.api.views import ApiRequest
 from ironauth.infrastructure.core.errors import BEARER_CHALLENGE, NotAuthenticated
 from tokens.access.codec import MAX_TOKEN_BYTES
 from tokens.access.credentials import bearer_token, bound_token
+from tokens.clients.errors import InvalidRequest
 from tokens.errors import InsufficientScope, InvalidProof, InvalidToken, MalformedCredential
-from tokens.oauth.endpoint import ErrorBody, OAuthEndpoint, error_response, unique_parameters
+from tokens.oauth.endpoint import TEMPORARILY_UNAVAILABLE, OAuthEndpoint, error_response, unique_parameters
 from tokens.principal import Principal
 from tokens.protocol import Scope, scope_set
 from tokens.sessions import authentication
@@ -49,7 +51,14 @@ class UserInfoInput(serializers.Serializer[Any]):
 CLAIMS: Final = UserInfo.__struct_fields__
 
 
-ANSWERS: Final = {200: UserInfo, **dict.fromkeys((400, 401, 403, 405, 503), ErrorBody)}
+ANSWERS: Final = {
+    200: UserInfo,
+    400: OAuthErrors((InvalidRequest.error,)),
+    401: OAuthErrors((InvalidToken.code, InvalidProof.code)),
+    403: OAuthErrors((InsufficientScope.code,)),
+    405: OAuthErrors((InvalidRequest.error,)),
+    503: OAuthErrors((TEMPORARILY_UNAVAILABLE,)),
+}
 
 
 class UserInfoView(OAuthEndpoint):

@@ -9,8 +9,22 @@ from ironauth.infrastructure.core.errors import Throttled
 from ironauth.infrastructure.http.client_context import context_of
 from tokens.clients import dpop
 from tokens.clients.authentication import authenticate
-from tokens.clients.errors import InvalidRequest, OAuthError, UnauthorizedClient, UnsupportedGrantType
-from tokens.oauth.endpoint import REFUSALS, OAuthEndpoint
+from tokens.clients.errors import (
+    AccessDenied,
+    AuthorizationPending,
+    ExpiredToken,
+    InvalidDpopProof,
+    InvalidGrant,
+    InvalidRequest,
+    InvalidScope,
+    InvalidTarget,
+    OAuthError,
+    SlowDown,
+    UnauthorizedClient,
+    UnsupportedGrantType,
+    UnsupportedTokenType,
+)
+from tokens.oauth.endpoint import OAuthEndpoint, refusals
 from tokens.oauth.inputs import TokenInput, TokenQuestion
 from tokens.oauth.token import device_grant, introspection, revocation
 from tokens.oauth.token.grants import GRANTS
@@ -27,7 +41,21 @@ class TokenView(OAuthEndpoint):
         summary="Exchange a grant for tokens",
         tags=["oauth"],
         request={"application/x-www-form-urlencoded": TokenInput},
-        responses={200: TokenResponse, **REFUSALS},
+        responses={
+            200: TokenResponse,
+            **refusals(
+                InvalidGrant,
+                UnauthorizedClient,
+                UnsupportedGrantType,
+                InvalidScope,
+                InvalidTarget,
+                InvalidDpopProof,
+                AuthorizationPending,
+                SlowDown,
+                ExpiredToken,
+                AccessDenied,
+            ),
+        },
     )
     async def post(self, request: ApiRequest) -> HttpResponse:
         """Answer with tokens, or with an error of RFC 6749 §5.2.
@@ -70,7 +98,7 @@ class IntrospectionView(OAuthEndpoint):
         summary="Ask what a token stands for",
         tags=["oauth"],
         request={"application/x-www-form-urlencoded": TokenQuestion},
-        responses={200: Introspection, **REFUSALS},
+        responses={200: Introspection, **refusals()},
     )
     async def post(self, request: ApiRequest) -> HttpResponse:
         """Answer for a confidential client's own tokens, or for a resource server; anything else is inactive."""
@@ -88,7 +116,10 @@ class RevocationView(OAuthEndpoint):
         summary="Give a token back",
         tags=["oauth"],
         request={"application/x-www-form-urlencoded": TokenQuestion},
-        responses={200: OpenApiResponse(None, "The token is not good any more, or never was."), **REFUSALS},
+        responses={
+            200: OpenApiResponse(None, "The token is not good any more, or never was."),
+            **refusals(UnsupportedTokenType),
+        },
     )
     async def post(self, request: ApiRequest) -> HttpResponse:
         """End what the client's own token stands for; a token of a session ends the session."""
