@@ -19,8 +19,7 @@ from django.urls import reverse
 
 from accounts.access.rights import held_by, potential_permissions, rights_of_user
 from accounts.users.models import User, UserQuerySet
-from ironauth.infrastructure.admin.actions import admin_action
-from ironauth.infrastructure.admin.confirm import CONFIRMED, SHOWN, render
+from ironauth.infrastructure.admin.actions import CONFIRMED, SHOWN, admin_action, ask
 from ironauth.infrastructure.telemetry.logs import get_logger
 
 #: The field by which a button on a person's page says where to return to.
@@ -175,7 +174,7 @@ def _ask(
     """Return the page that asks before an action, naming those it would be carried out on."""
     total = chosen.count()
     named = chosen.select_related(None).only("email", "name").prefetch_related(None)[:SHOWN]
-    return render(
+    return ask(
         model_admin,
         request,
         action=change.name,

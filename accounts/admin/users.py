@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.contrib.admin.utils import unquote
 from django.contrib.auth import admin as auth_admin
 from django.contrib.auth.models import Group, Permission
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.db.models import ManyToManyField, Q, QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import redirect
 from django.utils.formats import date_format
 
@@ -24,10 +24,9 @@ from accounts.admin.audited import Audited
 from accounts.admin.changes import CHANGES
 from accounts.admin.forms import OwnPasswordForm, SetPasswordForm, UserAddForm, UserEditForm
 from accounts.admin.permissions import PermissionChoices, offered
-from accounts.admin.protected_delete import ProtectedDeleteMixin
 from accounts.admin.user_page import UserPage
 from accounts.audit.recording import Event
-from accounts.errors import LastSuperuser
+from accounts.errors import LastSuperuser, UserProtected
 from accounts.mfa import factors
 from accounts.passwords import breached as breached_passwords
 from accounts.passwords import breached_service, formats
@@ -38,10 +37,13 @@ from accounts.users import rules
 from accounts.users.models import User
 from ironauth.infrastructure.admin.lists import CheckedSelection, KnownValues
 from ironauth.infrastructure.core.errors import PermissionDenied
+from ironauth.infrastructure.telemetry.logs import get_logger
 
 if TYPE_CHECKING:  # Django's class takes its model in brackets for type checkers only
+    Admin = admin.ModelAdmin[Any]
     DjangoUserAdmin = auth_admin.UserAdmin[User]
 else:
+    Admin = object
     DjangoUserAdmin = auth_admin.UserAdmin
 
 admin.site.password_change_form = OwnPasswordForm
@@ -91,8 +93,38 @@ class FactorFilter(KnownValues):
         return queryset.exclude(factors.any_of()) if self.value() == "no" else queryset
 
 
+class ProtectedDelete(Admin):
+    """Deletes where the database may refuse: the page explains it, and nothing is deleted or logged.
+
+    Django's own pages know about rows that Django's models protect. A foreign key of another program, or a row added
+    after the page was shown, is found by the database only when the transaction ends.
+    """
+
+    def delete_view(self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None) -> Any:
+        """Delete one row, which may be refused."""
+        try:
+            return super().delete_view(request, object_id, extra_context)
+        except IntegrityError as error:
+            return self._refused(request, error)
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
+        """Carry actions out; of many that are to be deleted all go, or none."""
+        if request.POST.get("action") != "delete_selected":
+            return super().changelist_view(request, extra_context)
+        try:
+            with transaction.atomic():
+                return super().changelist_view(request, extra_context)
+        except IntegrityError as error:
+            return self._refused(request, error)
+
+    def _refused(self, request: HttpRequest, error: IntegrityError) -> HttpResponse:
+        get_logger().warning("deletion_refused", by=str(request.user.pk), cause=type(error).__name__)
+        self.message_user(request, f"Nothing was deleted. {UserProtected.detail}", messages.ERROR)
+        return HttpResponseRedirect(request.get_full_path())
+
+
 @admin.register(User)
-class UserAdmin(CheckedSelection, ProtectedDeleteMixin, UserPage, Audited, DjangoUserAdmin):
+class UserAdmin(CheckedSelection, ProtectedDelete, UserPage, Audited, DjangoUserAdmin):
     """People: find, add, change, deactivate, end sessions.
 
     Other applications append to ``inlines``, ``more_pages`` and ``more_links``.

@@ -18,8 +18,7 @@ from django.utils.safestring import SafeString
 from accounts.audit.events import in_words
 from accounts.outbox import queue as outbox
 from accounts.outbox.models import OutgoingMail
-from ironauth.infrastructure.admin.actions import admin_action
-from ironauth.infrastructure.admin.confirm import CONFIRMED, SHOWN, render
+from ironauth.infrastructure.admin.actions import CONFIRMED, SHOWN, admin_action, ask
 from ironauth.infrastructure.admin.lists import CheckedSelection, KnownValues
 from ironauth.infrastructure.admin.read_only import ReadOnly, breakable, moment
 from ironauth.infrastructure.core import clock
@@ -132,7 +131,7 @@ class OutgoingMailAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: 
         idle = queryset.filter(Q(claimed_until=None) | Q(claimed_until__lte=clock.now()))
         total = idle.count()
         if total and CONFIRMED not in request.POST:
-            return render(
+            return ask(
                 self,
                 request,
                 action="try_again",

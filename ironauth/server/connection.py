@@ -21,7 +21,6 @@ from uvicorn.server import ServerState
 from ironauth.infrastructure.http.guard import MAX_HEADER_BYTES, MAX_HEADER_FIELDS, MAX_TARGET_BYTES
 from ironauth.infrastructure.http.refusal import Refusal, answer_for, head_too_large, log_refusal, overloaded
 from ironauth.server import slow_clients
-from ironauth.server.deadline import Deadline
 from ironauth.server.request_line import VERSIONS, body_parser, check_authority, known_scope, other_version, refusal_of
 from ironauth.server.response import (
     MOST_WAITING,
@@ -33,7 +32,7 @@ from ironauth.server.response import (
     is_one_part,
     refusal_bytes,
 )
-from ironauth.server.slow_clients import CLOSED_AT_ONCE, MOST_STALLED, TAKEN_BYTES, WRITE_TIMEOUT_S
+from ironauth.server.slow_clients import CLOSED_AT_ONCE, MOST_STALLED, TAKEN_BYTES, WRITE_TIMEOUT_S, Deadline
 
 #: An absolute-form target names scheme and authority as well; a domain name has 253 characters (RFC 1035 §2.3.4).
 ORIGIN_BYTES = 512

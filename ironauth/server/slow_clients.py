@@ -1,4 +1,4 @@
-"""Clients that keep a connection waiting: they do not take what was written to them, or send no request."""
+"""Clients that keep a connection waiting, and its timer: they do not take what was written, or send no request."""
 
 import asyncio
 import fcntl
@@ -7,6 +7,7 @@ import socket
 import struct
 import sys
 import termios
+from collections.abc import Callable
 from contextlib import suppress
 from heapq import nsmallest
 from typing import Any, Protocol
@@ -23,6 +24,53 @@ MOST_STALLED = 128
 CLOSED_AT_ONCE = 32
 
 _RESET = struct.pack("ii", 1, 0)  # struct linger: on, 0 s (socket(7))
+
+
+class Deadline:
+    """Calls ``expire`` when the deadline has passed.
+
+    One timer for each connection, which looks at the deadline when it fires; Uvicorn makes and cancels one a request.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, expire: Callable[[], None]) -> None:
+        """Prepare a deadline that is not set yet.
+
+        Args:
+            loop: where the timer runs.
+            expire: called when the deadline has passed.
+        """
+        self.at = math.inf  # loop time; infinite while a request is answered
+        self._loop = loop
+        self._expire = expire
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = math.inf
+
+    def set(self, seconds: float) -> None:
+        """Expire in ``seconds``; a timer that fires earlier is kept, as it looks at the deadline."""
+        self.at = deadline = self._loop.time() + seconds
+        if self._timer_at > deadline:
+            self.cancel()
+            self._start_timer()
+
+    def cancel(self) -> None:
+        """Stop the timer."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._timer_at = math.inf
+
+    def _start_timer(self) -> None:
+        self._timer_at = self.at
+        self._timer = self._loop.call_at(self.at, self._look)
+
+    def _look(self) -> None:
+        """Expire, or look again; while a request is answered there is no timer, and its end sets one."""
+        self._timer = None
+        self._timer_at = math.inf
+        if self.at <= self._loop.time():
+            self._expire()
+        elif self.at < math.inf:
+            self._start_timer()
 
 
 class Connection(Protocol):

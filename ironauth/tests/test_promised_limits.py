@@ -108,7 +108,7 @@ TUNING: Final = frozenset(
         "accounts.passwords.breached.RECORD_BYTES",
         "accounts.passwords.breached_service.THREADS",
         "accounts.outbox.tokens.ID_BYTES",
-        "tokens.sign_in.code_token.DELIVERY_S",
+        "tokens.sign_in.email_services.DELIVERY_S",
         "ironauth.infrastructure.core.constant_time.TIMER_S",
         "ironauth.infrastructure.db.outbox.MAX_DUE",
         "ironauth.server.response.JOINED_BYTES",

@@ -11,8 +11,7 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 
-from ironauth.infrastructure.admin.actions import holds
-from ironauth.infrastructure.admin.confirm import CONFIRMED, render
+from ironauth.infrastructure.admin.actions import CONFIRMED, ask, holds
 from tokens.admin import client_presets
 from tokens.admin.client_snippets import snippets
 from tokens.admin.read_only import note
@@ -87,7 +86,7 @@ class ClientActs(Admin):
         """Refuse the client and its tokens from now on, after asking."""
         client = self._for(request, client_id, "disable")
         if request.method == "POST" and CONFIRMED not in request.POST:
-            return render(
+            return ask(
                 self,
                 request,
                 action="disable",

@@ -10,8 +10,7 @@ from django.http import HttpRequest, HttpResponse
 
 from accounts import email_address as emails
 from accounts.admin.actions import BATCH
-from ironauth.infrastructure.admin.actions import admin_action, holds
-from ironauth.infrastructure.admin.confirm import CONFIRMED, SHOWN, render
+from ironauth.infrastructure.admin.actions import CONFIRMED, SHOWN, admin_action, ask, holds
 from ironauth.infrastructure.admin.lists import CheckedSelection
 from ironauth.infrastructure.admin.read_only import breakable, moment
 from tokens.admin.client_acts import caller_of
@@ -66,7 +65,7 @@ class ConsentAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: ignor
         chosen = queryset.select_related("user__pending_deletion", "client")
         total = chosen.count()
         if total and CONFIRMED not in request.POST:
-            return render(
+            return ask(
                 self,
                 request,
                 action="revoke_consents",

@@ -11,8 +11,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import URLPattern, path, reverse
 
-from ironauth.infrastructure.admin.actions import admin_action, holds
-from ironauth.infrastructure.admin.confirm import CONFIRMED, render
+from ironauth.infrastructure.admin.actions import CONFIRMED, admin_action, ask, holds
 from ironauth.infrastructure.admin.lists import CheckedSelection
 from ironauth.infrastructure.admin.read_only import moment
 from tokens.admin.read_only import ReadOnly, note
@@ -91,7 +90,7 @@ class SigningKeyAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: ig
         if family not in set(Family):
             raise Http404
         if request.method == "POST" and CONFIRMED not in request.POST:
-            return render(
+            return ask(
                 self,
                 request,
                 action="rotate",
@@ -120,7 +119,7 @@ class SigningKeyAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: ig
             self.message_user(request, "No key in use was selected.", messages.WARNING)
             return None
         if CONFIRMED not in request.POST:
-            return render(
+            return ask(
                 self,
                 request,
                 action="drop_as_compromised",

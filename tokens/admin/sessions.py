@@ -17,8 +17,7 @@ from django.utils.html import format_html
 from accounts.admin.actions import BATCH
 from accounts.admin.users import UserAdmin
 from accounts.audit import recording as audit
-from ironauth.infrastructure.admin.actions import admin_action, holds
-from ironauth.infrastructure.admin.confirm import CONFIRMED, SHOWN, render
+from ironauth.infrastructure.admin.actions import CONFIRMED, SHOWN, admin_action, ask, holds
 from ironauth.infrastructure.admin.lists import CheckedSelection, KnownValues
 from ironauth.infrastructure.admin.read_only import moment
 from ironauth.infrastructure.core import clock
@@ -158,7 +157,7 @@ class SessionAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: ignor
         spared = live.count() - chosen.count()
         left = f"Left as they were: {_count(spared)} of superusers." if spared else ""
         if CONFIRMED not in request.POST and (total := chosen.count()):
-            return render(
+            return ask(
                 self,
                 request,
                 action="end_sessions",

@@ -1,15 +1,46 @@
-"""Signing in with a code that is mailed: asking for one, and a session for it. Async, keyword-only."""
+"""Signing in with a code that is mailed: asking for one, and a session for it. Async, keyword-only.
+
+Between the two is a token. It says which code was asked for, and was asked here: a ``stateless_token`` of the code's id
+and its expiry, 70 characters. Who asked for the code has it, and nobody else: a code that somebody is talked out of is
+worth nothing without it.
+"""
+
+from typing import Final
+from uuid import UUID
 
 from accounts.email import codes
 from accounts.errors import InvalidEmailCode
 from accounts.outbox import tokens as email_tokens
 from accounts.outbox.tokens import Purpose
 from ironauth.infrastructure.cache.two_level import token_cache
+from ironauth.infrastructure.core import clock
+from ironauth.infrastructure.crypto import stateless_token
+from ironauth.infrastructure.crypto.master_keys import register_purpose
 from ironauth.infrastructure.http.client_context import ClientContext
 from tokens.keys.store import key_store
 from tokens.sessions.access_tokens import token_pair
 from tokens.sessions.outputs import TokenPair
-from tokens.sign_in import code_token, services
+from tokens.sign_in import services
+
+_KEY: Final = register_purpose("ironauth token of an e-mail code")
+ID_BYTES: Final = 16
+EXPIRY_BYTES: Final = 4  # until 2106
+#: Seconds that a message may be on its way before the life of its code begins.
+DELIVERY_S: Final = 3_600
+
+
+def mint(code_id: UUID) -> str:
+    """Return the token of a code that was just asked for."""
+    expires_at = int(clock.unix() + DELIVERY_S + email_tokens.life(Purpose.SIGN_IN).total_seconds())
+    return stateless_token.mint(_KEY, code_id.bytes + expires_at.to_bytes(EXPIRY_BYTES, "big"))
+
+
+def parse(token: str) -> UUID | None:
+    """Return the id of the code; None when this server did not make the token, or it has expired."""
+    body = stateless_token.parse(_KEY, token, ID_BYTES + EXPIRY_BYTES)
+    if body is None or clock.unix() >= int.from_bytes(body[ID_BYTES:], "big"):
+        return None
+    return UUID(bytes=body[:ID_BYTES])
 
 
 async def ask(*, email: str, address: str) -> tuple[str, int]:
@@ -23,7 +54,7 @@ async def ask(*, email: str, address: str) -> tuple[str, int]:
         Throttled: (429) too many messages were asked for by this client, or for this mailbox.
     """
     code_id = await codes.request_sign_in_code(email=email, address=address)
-    return code_token.mint(code_id), int(email_tokens.life(Purpose.SIGN_IN).total_seconds() // 60)
+    return mint(code_id), int(email_tokens.life(Purpose.SIGN_IN).total_seconds() // 60)
 
 
 async def sign_in(*, email: str, code: str, token: str, context: ClientContext) -> TokenPair:
@@ -42,7 +73,7 @@ async def sign_in(*, email: str, code: str, token: str, context: ClientContext) 
     """
     mark = token_cache().mark()
     key = await key_store().signing()
-    code_id = code_token.parse(token)
+    code_id = parse(token)
     if code_id is None:
         raise InvalidEmailCode
     proof = await services.verify_email_code(code_id=code_id, code=code, email=email, context=context)

@@ -317,9 +317,8 @@ async def _person(provider: Provider, answer: Mapping[str, str]) -> UpstreamPers
         kind=provider.kind,
     )
     beside = {"user": _user(answer.get("user", ""))} if provider.kind.signs_secret else {}
-    return provider.kind.person(
-        {**await _more(provider, where, claims, tokens.get("access_token")), **claims, **beside}
-    )
+    more = await _more(provider, where, claims, tokens.get("access_token"))
+    return provider.kind.person({**more, **claims, **beside})
 
 
 def _user(text: str) -> Any:

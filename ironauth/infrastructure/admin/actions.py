@@ -1,10 +1,18 @@
-"""How an act in the admin is declared: its words, who may do it, and whether it asks for a recent proof of identity."""
+"""Acts in the admin: how one is declared (words, who may do it, whether it asks for a recent proof), and its question.
 
-from collections.abc import Callable
-from typing import Any
+A recent proof is asked for before the question; see ``needs_step_up``.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 from django.contrib import admin
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.http import HttpRequest
+from django.template.response import TemplateResponse
+
+CONFIRMED: Final = "confirmed"  # the field that says the question has been answered with yes
+SHOWN: Final = 50  # rows named in the question
 
 
 def admin_action[**P, T](
@@ -49,3 +57,45 @@ def needs_step_up(model_admin: Any, action: str) -> bool:
         if (one if isinstance(one, str) else getattr(one, "__name__", "")) == action:
             return bool(getattr(act, "step_up", True))
     return True
+
+
+def ask(
+    model_admin: "admin.ModelAdmin[Any]",
+    request: HttpRequest,
+    *,
+    action: str,
+    title: str,
+    question: str,
+    warning: str,
+    shown: Sequence[str],
+    unshown: int = 0,
+    spared: str = "",
+) -> TemplateResponse:
+    """Return the page that asks before ``action``; its answer comes with the same selection and ``CONFIRMED``.
+
+    Args:
+        model_admin: The admin that offers the action.
+        request: The request with the selection.
+        action: The name that the form sends.
+        title: The action as its list shows it.
+        question: The heading of the page.
+        warning: What the action entails.
+        shown: One line for each row to name.
+        unshown: How many more rows there are.
+        spared: A sentence about rows that stay as they are.
+    """
+    context = {
+        **model_admin.admin_site.each_context(request),
+        "title": question,
+        "opts": model_admin.opts,
+        "change": {"name": action, "title": title, "warning": warning},
+        "shown": shown,
+        "unshown": unshown,
+        "spared": spared,
+        "selected": request.POST.getlist(ACTION_CHECKBOX_NAME),
+        "action_checkbox_name": ACTION_CHECKBOX_NAME,
+        "confirmed": CONFIRMED,
+        "media": model_admin.media,
+    }
+    request.current_app = model_admin.admin_site.name  # Django's own convention
+    return TemplateResponse(request, "admin/confirm_action.html", context)

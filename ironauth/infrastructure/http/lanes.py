@@ -1,14 +1,20 @@
-"""Which handler answers a path: the lean one (API lane) or stock Django (admin lane, where networks take turns)."""
+"""Which handler answers a path: the lean one (API lane) or stock Django (admin lane, where networks take turns).
+
+A project that is built on this product includes our URLs in its own ROOT_URLCONF. Its views run under Django's handler,
+with all of settings.MIDDLEWARE. Our own paths keep their lanes.
+"""
 
 import asyncio
 from collections import Counter, OrderedDict, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import IO, Any
+from functools import lru_cache
+from typing import IO, Any, Final
 
 from django.core.handlers.asgi import ASGIHandler, ASGIRequest
 from django.http import HttpResponseBadRequest
 from django.http.response import HttpResponseBase, StreamingHttpResponse
+from django.urls import Resolver404, URLPattern, URLResolver, get_resolver
 
 from ironauth.infrastructure.core.asgi_types import Application, Receive, Scope, Send
 from ironauth.infrastructure.core.errors import Overloaded, Unavailable
@@ -18,9 +24,12 @@ from ironauth.infrastructure.http.error_pages import BUSY
 from ironauth.infrastructure.http.fast_request import UNREADABLE_HEAD, StrictRequest, is_our_host
 from ironauth.infrastructure.http.guard import API_BODY_BYTES, PAGE_BODY_BYTES
 from ironauth.infrastructure.http.middleware import STATIC_PREFIX, harden, harden_unread
-from ironauth.infrastructure.http.project_paths import OURS, is_projects
 from ironauth.infrastructure.telemetry.request_id import choose_request_id
 from ironauth.infrastructure.threads.request_threads import THREADS, RequestThreads, make_async
+
+OURS: Final = "ironauth.urls"
+#: Paths of a project remembered per process; one is at most as long as a request line.
+MAX_PATHS: Final = 1024
 
 
 class Turns:
@@ -231,3 +240,30 @@ class AdminLane:
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         async with self.threads.context():
             await self.application(scope, receive, send)
+
+
+def is_projects(path: str) -> bool:
+    """Return whether the project answers ``path``, whose first match is a pattern of its own, or which has none.
+
+    Always False where ROOT_URLCONF does not include our URLs: then nothing is built on them.
+    """
+    return _is_projects(live.ROOT_URLCONF, path)
+
+
+@lru_cache(maxsize=MAX_PATHS)
+def _is_projects(urlconf: str, path: str) -> bool:
+    patterns: list[URLPattern | URLResolver] = get_resolver(urlconf).url_patterns
+    if not any(map(_is_ours, patterns)):
+        return False
+    for pattern in patterns:
+        try:
+            found = pattern.resolve(path.removeprefix("/"))
+        except Resolver404:
+            continue
+        if found is not None:
+            return not _is_ours(pattern)
+    return True
+
+
+def _is_ours(pattern: URLPattern | URLResolver) -> bool:
+    return isinstance(pattern, URLResolver) and getattr(pattern.urlconf_module, "__name__", "") == OURS

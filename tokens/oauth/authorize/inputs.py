@@ -1,4 +1,4 @@
-"""What the forms of /oauth/ send: plain serializers, no database."""
+"""What the forms of /oauth/, and requests about identities, send: plain serializers, no database."""
 
 from typing import Any
 
@@ -37,3 +37,9 @@ class DecisionInput(serializers.Serializer[Any]):
     """Form of ``POST /oauth/consent``, without the request."""
 
     decision = serializers.ChoiceField(choices=["allow", "deny", "switch"])
+
+
+class ConnectInput(serializers.Serializer[Any]):
+    """Body of ``POST /api/v1/access/identities``."""
+
+    provider = serializers.SlugField(max_length=32, help_text="The provider's short name.")

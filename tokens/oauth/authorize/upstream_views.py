@@ -15,7 +15,6 @@ from rest_framework.response import Response
 
 from accounts.errors import LastWayIn, StepUpRequired
 from accounts.federation.errors import UpstreamRefused, UpstreamUnavailable
-from accounts.federation.inputs import ConnectInput
 from accounts.federation.outputs import ConnectOut, IdentitiesOut, ProviderOut
 from accounts.federation.queries import identities as identities_of
 from accounts.federation.rules import Step
@@ -34,6 +33,7 @@ from tokens.oauth.authorize import pages as authorize_pages
 from tokens.oauth.authorize import request as authorization_request
 from tokens.oauth.authorize import state as authorization_state
 from tokens.oauth.authorize import to_provider
+from tokens.oauth.authorize.inputs import ConnectInput
 from tokens.oauth.authorize.request import MAX_BYTES, Unanswerable
 from tokens.oauth.authorize.sign_in_views import SignInForm, refusal_of
 from tokens.oauth.authorize.sign_up_views import HOME

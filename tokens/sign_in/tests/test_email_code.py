@@ -19,7 +19,7 @@ from conftest import PASSWORD, bearer
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.ids import new_id
 from tokens.sessions.models import Session
-from tokens.sign_in import code_token
+from tokens.sign_in import email_services
 from tokens.tests.browser import CROSS_SITE, ME, SIGNIN, Member, Pair, cookie_lines
 from tokens.tests.second_factor import enrol, said, with_code
 
@@ -144,12 +144,12 @@ async def test_ten_minutes(api: httpx.AsyncClient, proved: Member, still_clock: 
 
 def test_a_token_ends(still_clock: float) -> None:
     """It lives as long as a message may be on its way and its code good, and not a second longer."""
-    token = code_token.mint(code_id := new_id())
-    life_s = code_token.DELIVERY_S + 60 * SIGN_IN_MIN
+    token = email_services.mint(code_id := new_id())
+    life_s = email_services.DELIVERY_S + 60 * SIGN_IN_MIN
     with clock.shifted(life_s - 1):
-        assert code_token.parse(token) == code_id
+        assert email_services.parse(token) == code_id
     with clock.shifted(life_s):
-        assert code_token.parse(token) is None
+        assert email_services.parse(token) is None
 
 
 async def test_wrong_codes_lock_as_wrong_passwords_do(api: httpx.AsyncClient, proved: Member, throttled: None) -> None:

@@ -8,8 +8,7 @@ from django.http import HttpResponse
 from django.urls import include, path
 from pytest_django import Settings
 
-from ironauth.infrastructure.http.lanes import is_api_path
-from ironauth.infrastructure.http.project_paths import is_projects
+from ironauth.infrastructure.http.lanes import is_api_path, is_projects
 
 
 @pytest.fixture

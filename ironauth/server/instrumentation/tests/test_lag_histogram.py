@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from ironauth.server.instrumentation.lag_histogram import EDGES_MS, LagHistogram
+from ironauth.server.instrumentation.loop_debug import EDGES_MS, LagHistogram
 
 
 def _of(*lags_ms: float) -> LagHistogram:
