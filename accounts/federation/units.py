@@ -249,6 +249,11 @@ class Shown(NamedTuple):
 def link_waiting(*, user_id: UUID, waiting_id: UUID, browser: str) -> Shown | None:
     """Link the identity that waits in this browser to the person who has just signed in, where it is not theirs yet.
 
+    Args:
+        user_id: Who has signed in.
+        waiting_id: The sign-in in whose row the identity waits.
+        browser: What this browser's cookie says.
+
     Returns:
         The identity; None where it is somebody else's, a second one of the same provider, or waits no longer.
     """
@@ -283,6 +288,11 @@ def forget_waiting(*, provider_id: UUID, subject: str, sid: str) -> None:
 def connect(*, user_id: UUID, provider_id: UUID, person: UpstreamPerson) -> str | None:
     """Link an identity to somebody who is signed in and has asked for it.
 
+    Args:
+        user_id: Who has asked.
+        provider_id: Where the identity is.
+        person: Who they are there.
+
     Returns:
         The provider's short name, where the identity was linked now; None where it was theirs already.
 
@@ -316,6 +326,11 @@ class Unlinked(NamedTuple):
 def unlink(*, user_id: UUID, identity_id: UUID, session_id: UUID | None) -> Unlinked:
     """Take an identity away, and return it. The caller ends the sessions that began with it.
 
+    Args:
+        user_id: Whose it is.
+        identity_id: Which one.
+        session_id: The session in which they ask; None outside one.
+
     Raises:
         NotFound: The person has no such identity.
         LastWayIn: They could not sign in without it.
@@ -340,7 +355,16 @@ def usable(user_id: UUID) -> QuerySet[Identity]:
 
 
 def begin(*, provider_id: UUID, digest: str, browser: str, page: str, life_s: int, user_id: UUID | None = None) -> None:
-    """Store a sign-in on its way to a provider. One query."""
+    """Store a sign-in on its way to a provider. One query.
+
+    Args:
+        provider_id: Where it goes.
+        digest: Of its ``state``.
+        browser: What this browser's cookie says.
+        page: The page that goes on when they come back.
+        life_s: Seconds in which they have to come back.
+        user_id: Who connects an identity; None where somebody signs in.
+    """
     queries.begin(
         digest=digest,
         browser=digest_of(browser),

@@ -103,6 +103,12 @@ async def delete_account(
 ) -> None:
     """End the account and every session of it; IRONAUTH_DELETION_GRACE_DAYS later nothing is left of it.
 
+    Args:
+        user_id: Whose account it is.
+        shown: What they prove with that it is them.
+        session_id: The session in which they ask; None outside one.
+        authenticated_at: When they have proved it last, unix seconds; 0 for never.
+
     Raises:
         LastSuperuser: Nobody else could run the system.
         PasswordChanged: The password was changed meanwhile.

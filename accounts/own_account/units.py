@@ -36,6 +36,12 @@ def create_untold(*, email: str, encoded: str, name: str, with_code: bool = Fals
     """Create a person and queue the message that verifies the address.
 
     When the address is taken, its owner gets a message about it, by the same statements.
+
+    Args:
+        email: The address, as it was typed.
+        encoded: The hash of the password.
+        name: What the person is called.
+        with_code: Whether the message has a code to type, too.
     """
     user = User.objects.hashed(email=email, encoded=encoded, name=name, **terms.kept())
     added = user_queries.add_unless_taken(user)
@@ -55,6 +61,11 @@ def create_untold(*, email: str, encoded: str, name: str, with_code: bool = Fals
 def create_unverified(*, email: str, encoded: str, name: str) -> UserOut:
     """Create a person and queue the message that verifies the address.
 
+    Args:
+        email: The address, as it was typed.
+        encoded: The hash of the password.
+        name: What the person is called.
+
     Raises:
         IntegrityError: The address is taken.
     """
@@ -66,6 +77,11 @@ def create_unverified(*, email: str, encoded: str, name: str) -> UserOut:
 
 def create(*, email: str, encoded: str, name: str) -> UserOut:
     """Create a person without roles. Two queries.
+
+    Args:
+        email: The address, as it was typed.
+        encoded: The hash of the password.
+        name: What the person is called.
 
     Raises:
         IntegrityError: The address is taken.

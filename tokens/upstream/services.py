@@ -125,7 +125,13 @@ def _verifier(state: str) -> str:
 
 
 async def returned(*, slug: str, state: str, browser: str) -> Begun | None:
-    """Use up a sign-in that has come back, and return it; None where it was not begun in this browser, or is old."""
+    """Use up a sign-in that has come back, and return it; None where it was not begun in this browser, or is old.
+
+    Args:
+        slug: The short name of the provider whose redirect URI was called.
+        state: What the provider gave back.
+        browser: What this browser's cookie says.
+    """
     spent = units.digest_of(secrets.token_urlsafe(_BYTES))
     return await database().write(units.take, slug=slug, digest=units.digest_of(state), browser=browser, spent=spent)
 
@@ -239,6 +245,10 @@ async def tells_logout(provider: Provider) -> bool:
 async def signed_out_there(*, provider: Provider, logout_token: str) -> None:
     """End what began in the session at the provider that has ended there; a token used before ends nothing.
 
+    Args:
+        provider: Which one it is.
+        logout_token: A JWT of the provider (OpenID Connect Back-Channel Logout §2.4).
+
     Raises:
         UpstreamRefused: (401) the logout token does not hold.
         UpstreamUnavailable: (503) the provider's keys could not be fetched.
@@ -260,12 +270,22 @@ async def signed_out_there(*, provider: Provider, logout_token: str) -> None:
 
 
 def begun_in(*, session_id: UUID, epoch: int) -> str:
-    """Return the page of a sign-in that connects an identity: the session that has asked for it."""
+    """Return the page of a sign-in that connects an identity: the session that has asked for it.
+
+    Args:
+        session_id: Which one.
+        epoch: Of the account, as the session knows it.
+    """
     return f"{session_id}:{epoch}"
 
 
 async def connect(*, provider: Provider, begun: Begun, answer: Mapping[str, str]) -> None:
     """Link the identity that somebody brings back to their account, as they have asked in a session that still lives.
+
+    Args:
+        provider: Which one it is.
+        begun: The sign-in, used up.
+        answer: The parameters the browser has brought.
 
     Raises:
         UpstreamRefused: (401) the provider refused, or its answer does not hold.

@@ -14,6 +14,7 @@ from ironauth.infrastructure.telemetry.logs import get_logger
 from tokens.access.credentials import refuse_login_csrf
 from tokens.clients.registry import Client
 from tokens.oauth.authorize import pages as authorize_pages
+from tokens.oauth.authorize import responses
 from tokens.oauth.authorize import services as authorizations
 from tokens.oauth.authorize.request import SELECT_ACCOUNT, Unanswerable
 from tokens.oauth.authorize.services import Decision, Step
@@ -112,7 +113,7 @@ class AccountForm(OAuthPage):
             sso_browser.give(response, [meant, *rest])
             return response
         await database().write(sso_browser.end, meant)
-        response = accounts_here(rest, signed_out=True) if rest else authorize_pages.signed_out("", "", by_form=True)
+        response = accounts_here(rest, signed_out=True) if rest else responses.signed_out("", "", by_form=True)
         sso_browser.forget(request, response, rest)
         return response
 

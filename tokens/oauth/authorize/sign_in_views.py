@@ -27,6 +27,7 @@ from tokens.clients.registry import Client
 from tokens.errors import InvalidMfaToken, MfaRequired
 from tokens.keys.store import key_store
 from tokens.oauth.authorize import pages as authorize_pages
+from tokens.oauth.authorize import responses
 from tokens.oauth.authorize import services as authorizations
 from tokens.oauth.authorize import state as authorization_state
 from tokens.oauth.authorize.inputs import EmailFormInput, PasswordFormInput
@@ -240,7 +241,7 @@ async def _to_account(proof: SignInProof, state: SignInState, context: ClientCon
     mark = token_cache().mark()
     key = await key_store().signing()
     opened = await services.open_session(proof, context=context)
-    response = authorize_pages.on_to_account(state.next if isinstance(state, AccountState) else "/")
+    response = responses.on_to_account(state.next if isinstance(state, AccountState) else "/")
     transport.set_cookies(response, token_pair(opened, key, mark))
     transport.set_device(response, context)
     return response, opened.session_id

@@ -4,7 +4,7 @@ import msgspec
 from django.http import HttpResponse
 
 from accounts.lockout import rate_limits
-from tokens.oauth.authorize import pages as authorize_pages
+from tokens.oauth.authorize import responses
 from tokens.oauth.authorize import state as authorization_state
 from tokens.oauth.authorize.state import LIFE_S, AccountState, AuthorizationState
 from tokens.upstream import services
@@ -40,4 +40,4 @@ async def go(
         login_hint=email or expected,
         max_age_s=state.max_age_s,
     )
-    return authorize_pages.on_to_provider(there)
+    return responses.on_to_provider(there)

@@ -31,8 +31,8 @@ from tokens.errors import CrossOrigin, InsufficientScope, InvalidToken, MfaRequi
 from tokens.keys.store import key_store
 from tokens.oauth.authorize import pages as authorize_pages
 from tokens.oauth.authorize import request as authorization_request
+from tokens.oauth.authorize import responses, to_provider
 from tokens.oauth.authorize import state as authorization_state
-from tokens.oauth.authorize import to_provider
 from tokens.oauth.authorize.inputs import ConnectInput
 from tokens.oauth.authorize.request import MAX_BYTES, Unanswerable
 from tokens.oauth.authorize.sign_in_views import SignInForm, refusal_of
@@ -72,7 +72,7 @@ class UpstreamCallback(SignInForm):
         query = request.data.urlencode()
         if len(query) > MAX_BYTES:
             raise Unanswerable(EXPIRED)
-        return authorize_pages.repeated(request.path, query)
+        return responses.repeated(request.path, query)
 
     @extend_schema(exclude=True)
     async def get(self, request: ApiRequest, slug: str) -> HttpResponse:
@@ -89,7 +89,7 @@ class UpstreamCallback(SignInForm):
             raise Unanswerable(EXPIRED)
         if begun.user_id is not None:
             await services.connect(provider=provider, begun=begun, answer=answer)
-            return authorize_pages.on_to_account(HOME)
+            return responses.on_to_account(HOME)
         state = authorization_state.restored(begun.page)
         if state is None:
             raise Unanswerable(EXPIRED)

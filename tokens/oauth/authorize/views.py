@@ -21,7 +21,7 @@ from tokens.clients.errors import OAuthError
 from tokens.clients.registry import Client
 from tokens.keys.store import key_store
 from tokens.oauth.authorize import pages as authorize_pages
-from tokens.oauth.authorize import pushed_requests, to_provider
+from tokens.oauth.authorize import pushed_requests, responses, to_provider
 from tokens.oauth.authorize import request as authorization_request
 from tokens.oauth.authorize import services as authorizations
 from tokens.oauth.authorize import state as authorization_state
@@ -52,7 +52,7 @@ class OAuthPage(PageLanguage, AsyncAPIView):
     def handle_exception(self, exc: Exception) -> HttpResponse:
         """Return the error as the client's, if it may hear of it, else as a page."""
         if isinstance(exc, Refused):
-            return authorize_pages.refusal(exc.target, exc.reason, by_form=self.request.method == "POST")
+            return responses.refusal(exc.target, exc.reason, by_form=self.request.method == "POST")
         if isinstance(exc, DomainError):
             return authorize_pages.error(detail=exc.detail, status=exc.status, headers=exc.headers)
         problem = super().handle_exception(exc)  # logged there, when nobody expected it
@@ -103,7 +103,7 @@ class OAuthPage(PageLanguage, AsyncAPIView):
         """Return the page, or the answer to the client, that a decision amounts to."""
         if decision.step is Step.CODE:
             by_form = request.method == "POST"
-            return authorize_pages.answer(state.request.target, by_form=by_form, code=decision.code)
+            return responses.answer(state.request.target, by_form=by_form, code=decision.code)
         if decision.session is None:
             return self.first_shown(request, state, client, authorize_pages.sign_in)
         browser = authorization_state.browser_of(request) or authorization_state.new_browser()
@@ -201,7 +201,7 @@ class AuthorizeView(OAuthPage):
         query = request.data.urlencode()
         if len(query) > MAX_BYTES:
             raise Unanswerable(f"The request is longer than {MAX_BYTES} bytes: the application may push it instead.")
-        return authorize_pages.repeated(request.path, query)
+        return responses.repeated(request.path, query)
 
 
 class ConsentView(OAuthPage):

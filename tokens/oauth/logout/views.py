@@ -19,6 +19,7 @@ from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.http import cookies
 from ironauth.infrastructure.telemetry.logs import get_logger
 from tokens.oauth.authorize import pages as authorize_pages
+from tokens.oauth.authorize import responses
 from tokens.oauth.authorize.views import OAuthPage
 from tokens.oauth.logout import request as logout_request
 from tokens.oauth.logout.request import LogoutRequest, Person
@@ -53,7 +54,7 @@ class LogoutView(OAuthPage):
         if not sso_browser.read_all(request):
             asked = _without_confirmation(data)
             await logout_request.read(asked)  # what is wrong with it can be said at once
-            return authorize_pages.repeated(request.path, asked.urlencode())
+            return responses.repeated(request.path, asked.urlencode())
         # The browser's own word: a sibling site's form brings the cookie, but not this.
         here = data.get(CONFIRMATION) == ON_OUR_PAGE and cookies.origin_allowed(request)
         return await answered(request, data, confirmed=here)
@@ -89,7 +90,7 @@ async def answered(request: ApiRequest, parameters: QueryDict, *, confirmed: boo
     if rest and not wanted.redirect_uri:
         response = accounts_here(rest, signed_out=session is not None)
     else:
-        response = authorize_pages.signed_out(wanted.redirect_uri, wanted.state, by_form=request.method == "POST")
+        response = responses.signed_out(wanted.redirect_uri, wanted.state, by_form=request.method == "POST")
     sso_browser.forget(request, response, rest)
     return response
 
