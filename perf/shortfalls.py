@@ -34,7 +34,7 @@ def told(page: str) -> Iterator[tuple[str, str]]:
 def listed(page: str) -> str:
     """Return the list as Markdown, each line with a link to its section."""
     lines = [f"- [{heading}](#{_anchor(heading)}): {what}" for heading, what in told(page)]
-    return "\n".join([*(lines or ["Nothing: everything that is wanted was measured, and kept."]), ""])
+    return "\n".join([*(lines or ["Nothing: no section of this page says that a measured wish was missed."]), ""])
 
 
 def refresh(page: Path) -> None:

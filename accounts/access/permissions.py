@@ -10,7 +10,7 @@ from rest_framework.permissions import BasePermission, IsAuthenticated
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from accounts.access.rights import rights_of
+from accounts.access.rights import REMOVE_FACTORS, rights_of
 from accounts.audit import recording as audit
 from accounts.errors import MfaEnrolmentRequired
 from ironauth.infrastructure.api.views import ApiRequest, AsyncAPIView, Handler
@@ -96,7 +96,7 @@ class InvitationPermission(StaffPermission):
 class MfaResetPermission(StaffPermission):
     """The right to take away second factors."""
 
-    needed: ClassVar[dict[str, str]] = {"DELETE": "accounts.reset_mfa"}
+    needed: ClassVar[dict[str, str]] = {"DELETE": REMOVE_FACTORS}
 
 
 class AuditPermission(StaffPermission):

@@ -6,7 +6,7 @@ the next request, whatever a token or a cache still says.
 
 import uuid
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from django.contrib.auth.models import Group, Permission
@@ -18,6 +18,9 @@ from accounts.users.models import User
 from ironauth.infrastructure.core.errors import NotAuthenticated, PermissionDenied
 
 type Permissions = frozenset[str]
+
+#: Who holds it may remove the second factors of others, or leave an address unproved where that would remove them.
+REMOVE_FACTORS: Final = "accounts.reset_mfa"
 
 
 class Rights(msgspec.Struct, frozen=True):

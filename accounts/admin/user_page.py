@@ -13,6 +13,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString, mark_safe
 
+from accounts.access.rights import REMOVE_FACTORS
 from accounts.admin.actions import offered, person_page
 from accounts.admin.audit_trail import THEMSELVES, addresses
 from accounts.admin.changes import CHANGES
@@ -104,7 +105,7 @@ class UserPage(Admin):
 
     def has_reset_mfa_permission(self, request: HttpRequest) -> bool:
         """Tell whether the caller may remove second factors at all."""
-        return request.user.has_perm("accounts.reset_mfa") and self.has_change_permission(request)
+        return request.user.has_perm(REMOVE_FACTORS) and self.has_change_permission(request)
 
     def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
         """Add the buttons, also where the rest of the page is read-only, and the trail."""

@@ -6,7 +6,7 @@ from typing import Final
 
 from django.db import models
 
-from accounts.access.rights import target_of
+from accounts.access.rights import REMOVE_FACTORS, target_of
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event
 from accounts.lockout import throttling
@@ -39,11 +39,11 @@ def reset(user_id: uuid.UUID, actor_id: uuid.UUID) -> bool:
 
     Raises:
         NotFound: There is no such user.
-        PermissionDenied: Without ``accounts.reset_mfa``, for one's own account, and for somebody who holds rights that
+        PermissionDenied: Without `REMOVE_FACTORS`, for one's own account, and for somebody who holds rights that
             ``actor_id`` does not: with a new password it would be a way to them.
         DeletionPending: The account is being deleted: the message would go to nobody.
     """
-    rights, user = target_of(actor_id, user_id, "accounts.reset_mfa")
+    rights, user = target_of(actor_id, user_id, REMOVE_FACTORS)
     if user is None:
         raise NotFound(_NO_USER)
     if user_id == actor_id:

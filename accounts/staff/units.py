@@ -13,7 +13,7 @@ from django.db import models
 from django.db.models import UUIDField
 
 from accounts import email_address as emails
-from accounts.access.rights import Rights, rights_of, target_of
+from accounts.access.rights import REMOVE_FACTORS, Rights, rights_of, target_of
 from accounts.access.roles import named as named_roles
 from accounts.access.roles import with_permissions
 from accounts.audit import recording as audit
@@ -208,8 +208,8 @@ def require_factors_of(rights: Rights, user_id: uuid.UUID) -> None:
         rights: The rights of the member of staff.
         user_id: The person whose address is left unproved.
     """
-    if not rights.holds("accounts.reset_mfa") and factors.methods_of(user_id):
-        rights.require("accounts.reset_mfa")
+    if not rights.holds(REMOVE_FACTORS) and factors.methods_of(user_id):
+        rights.require(REMOVE_FACTORS)
 
 
 def tell_of_move(user_id: uuid.UUID, *, old: str, new: str) -> None:

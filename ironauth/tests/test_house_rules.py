@@ -105,6 +105,33 @@ def test_infrastructure_names_no_path_of_a_feature() -> None:
     assert all(map(FEATURE.search, ("/oauth/", "/account/", "/api/v1/access/", "tokens.sessions", "tokens/admin.css")))
 
 
+def test_infrastructure_says_nothing_of_signing_in() -> None:
+    """No text of infrastructure, a metric's help or an error, names a sign-in: it knows jobs, hashes and requests."""
+    room, words = ROOT / "ironauth/infrastructure", re.compile(r"\bsign(s|ed|ing)?[- ](in|out|up)\b", re.IGNORECASE)
+    named = [
+        f"{file.relative_to(ROOT)}:{line}: {text}"
+        for file in python_files()
+        if file.is_relative_to(room) and "tests" not in file.parts
+        for line, text in texts_of(file)
+        if words.search(text)
+    ]
+    assert not named
+    assert words.search("No sign-in has tried it.")
+
+
+@pytest.mark.parametrize("permission", ["reset_mfa", "sign_in_as", "verify_email"])
+def test_a_permission_of_ours_is_named_in_one_place(permission: str) -> None:
+    """A constant has it, beside the rule; everything else reads the constant."""
+    named = [
+        str(file.relative_to(ROOT))
+        for file in python_files()
+        if file.relative_to(ROOT).parts[0] in {"ironauth", "accounts", "tokens"} and "tests" not in file.parts
+        for _, text in texts_of(file)
+        if text == f"accounts.{permission}"
+    ]
+    assert len(named) == 1, named
+
+
 def test_macs_are_made_in_one_place() -> None:
     """No module of the product calls ``hmac.digest`` or ``hmac.new`` but ``crypto.master_keys``."""
     calls = re.compile(r"\bhmac\.(digest|new|HMAC)\(|^from hmac import", re.MULTILINE)

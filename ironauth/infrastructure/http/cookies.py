@@ -52,7 +52,7 @@ class AmbiguousCookies(BadRequest):
     default_headers = MappingProxyType({"WWW-Authenticate": f'{BEARER_CHALLENGE}, error="invalid_request"'})
     detail = (
         "A cookie of this site was sent twice, or under a name that only looks like it: clear this site's cookies and "
-        "sign in again."
+        "try again."
     )
 
 

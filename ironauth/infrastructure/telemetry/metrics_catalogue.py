@@ -72,7 +72,7 @@ CATALOGUE: Final[dict[str, Metric]] = {
     "ironauth_pool_running": Metric("gauge", "Threads that run a job.", ("pool",)),
     "ironauth_pool_queued": Metric("gauge", "Jobs that wait for a thread.", ("pool",)),
     "ironauth_hash_expected_wait_seconds": Metric(
-        "gauge", "What a sign-in that came now would wait for a hash thread.", scale=SECONDS
+        "gauge", "What a hash that is asked for now would wait for a hash thread.", scale=SECONDS
     ),
     "ironauth_hash_worker_answers": Metric(
         "counter",
@@ -80,7 +80,7 @@ CATALOGUE: Final[dict[str, Metric]] = {
         ("hash_worker", "result"),
     ),
     "ironauth_hash_worker_available": Metric(
-        "gauge", "1: the hash worker is used; 0: it failed, and no sign-in has tried it since.", ("hash_worker",)
+        "gauge", "1: the hash worker is used; 0: it failed, and has not been tried since.", ("hash_worker",)
     ),
     "ironauth_hash_worker_under_way": Metric("gauge", "Hashes a hash worker has been given.", ("hash_worker",)),
     "ironauth_cache_lookups": Metric(
@@ -99,7 +99,7 @@ CATALOGUE: Final[dict[str, Metric]] = {
         scale=SECONDS,
     ),
     "ironauth_audit_events": Metric(
-        "counter", "Events of the audit trail: sign-ins and their outcomes among them.", ("event", "outcome")
+        "counter", "Events of the audit trail, by their code and outcome.", ("event", "outcome")
     ),
     "ironauth_tokens_issued": Metric("counter", "Tokens signed, by the typ of their header.", ("type",)),
     "ironauth_loop_lag_seconds": Metric(
