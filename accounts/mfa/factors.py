@@ -11,7 +11,7 @@ from accounts.mfa.outputs import MfaOut
 from accounts.mfa.passkeys import units as passkey_units
 from accounts.mfa.passkeys.factor import PASSKEY, Passkeys, passkeys_of
 from accounts.mfa.recovery.factor import RecoveryCodes, codes_left
-from accounts.mfa.second_factor import SecondFactor
+from accounts.mfa.second_factor import Resealed, SecondFactor
 from accounts.mfa.totp.factor import Totp
 from accounts.mfa.totp.units import TOTP
 from accounts.users import rules as user_rules
@@ -25,6 +25,8 @@ __all__ = ["FACTORS", "PASSKEY", "TOTP", "Kept", "accepts", "any_of", "judge", "
 
 #: The order in which people are offered them, and in which they judge what was shown.
 FACTORS: Final[tuple[SecondFactor, ...]] = (Totp(), Passkeys(), RecoveryCodes())
+#: Why what was shown could not be judged, for reasons of the kinds' own.
+UNJUDGED: Final = tuple(factor.unjudged for factor in FACTORS if factor.unjudged is not None)
 #: How Django marks an unusable password.
 _HAS_PASSWORD: Final = models.ExpressionWrapper(
     ~models.Q(password__startswith=UNUSABLE_PASSWORD_PREFIX), models.BooleanField()
@@ -72,6 +74,12 @@ def overview(user_id: uuid.UUID) -> MfaOut:
         passkeys=passkeys_of(user_id) if PASSKEY in methods else (),
         has_password=bool(has_password),
     )
+
+
+def reseal(*, batch: int) -> Resealed:
+    """Seal the secrets of every kind under the newest master key, ``batch`` rows in a transaction; safe at any time."""
+    done = [factor.reseal(batch=batch) for factor in FACTORS]
+    return Resealed(sum(one.resealed for one in done), sum(one.left for one in done))
 
 
 async def judge(shown: Shown, asked: Asked) -> Proof | None:

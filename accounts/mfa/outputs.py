@@ -47,14 +47,6 @@ class MfaOut(msgspec.Struct, frozen=True):
     has_password: bool = True
 
 
-class TotpSetup(msgspec.Struct, frozen=True):
-    """A secret that waits for its first code: as text to type, as an otpauth address, and as the QR code of that."""
-
-    secret: str
-    otpauth_uri: str
-    qr_svg: str
-
-
 class RecoveryCodes(msgspec.Struct, frozen=True):
     """Ten codes that each stand in for a factor once; shown now and never again."""
 

@@ -4,7 +4,7 @@ import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from django.db.models import Model, QuerySet
 
@@ -13,8 +13,19 @@ from accounts.audit.recording import Outcome
 from accounts.mfa.errors import InvalidMfaCode
 from accounts.mfa.outputs import MfaOut
 from accounts.users.proofs import Asked, Proof, Shown
+from ironauth.infrastructure.core.errors import Unavailable
 from ironauth.infrastructure.db.compiled import Param
 from ironauth.infrastructure.telemetry.logs import get_logger
+
+
+class Resealed(NamedTuple):
+    """What became of the secrets under older master keys.
+
+    ``left``: those that do not open, because their master key is gone or they were damaged.
+    """
+
+    resealed: int
+    left: int
 
 
 class SecondFactor(ABC):
@@ -30,6 +41,7 @@ class SecondFactor(ABC):
         noun: What a link that offers it calls it, after "use".
         template: The part of a page of the admin that asks for it.
         typed: Whether people type it: then the page says in its form what is wrong.
+        unjudged: Why what was shown could not be judged, for a reason of this kind's own; None where there is none.
     """
 
     name: ClassVar[str]
@@ -41,6 +53,7 @@ class SecondFactor(ABC):
     noun: ClassVar[str]
     template: ClassVar[str]
     typed: ClassVar[bool] = True
+    unjudged: ClassVar[type[Unavailable] | None] = None
 
     def rows(self) -> QuerySet[Any]:
         """Return the rows that count as a factor."""
@@ -65,6 +78,10 @@ class SecondFactor(ABC):
     @abstractmethod
     async def judge(self, shown: Shown, asked: Asked) -> Proof:
         """Return what proves that the person has it. Raises ``SecondFactorRefused``, ``Throttled``, ``Unavailable``."""
+
+    def reseal(self, *, batch: int) -> Resealed:
+        """Seal every secret of this kind under the newest master key, ``batch`` rows in a transaction."""
+        return Resealed(0, 0)
 
     async def challenge(self, asked: Asked) -> str:
         """Return what the page's script needs to ask for it, another one for each page; "" for what is just typed."""

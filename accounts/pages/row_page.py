@@ -11,8 +11,8 @@ from django.utils.http import urlencode
 from django.utils.translation import gettext_noop as _
 from drf_spectacular.utils import extend_schema
 
-from accounts.mfa.outputs import TotpSetup
 from accounts.mfa.totp import services as totp
+from accounts.mfa.totp.outputs import TotpSetup
 from accounts.pages.acts import CONNECT, DELETE, EXPORT, ROWS, SECRET, SET_UP, Act, Recent, Row
 from accounts.pages.calls import Answer
 from accounts.pages.own_page import (

@@ -7,7 +7,8 @@ from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework.permissions import AllowAny
 
 from accounts.errors import InvalidCredentials, InvalidEmailCode
-from accounts.mfa.errors import InvalidMfaCode, TotpUnreadable
+from accounts.mfa import factors
+from accounts.mfa.errors import InvalidMfaCode
 from accounts.mfa.passkeys.errors import InvalidPasskey
 from accounts.users.proofs import Shown
 from ironauth.infrastructure.api.views import ApiRequest, AsyncAPIView
@@ -39,7 +40,7 @@ class SignInMfaView(AsyncAPIView):
             401: (InvalidMfaToken, InvalidMfaCode, InvalidPasskey),
             403: CrossOrigin,
             429: Throttled,
-            503: (Overloaded, TotpUnreadable, SigningKeyMissing),
+            503: (Overloaded, *factors.UNJUDGED, SigningKeyMissing),
         },
     )
     async def post(self, request: ApiRequest) -> TokenPair | HttpResponse:
@@ -66,7 +67,7 @@ class StepUpView(AsyncAPIView):
             401: (InvalidToken, InvalidCredentials, InvalidMfaCode, InvalidPasskey, InvalidEmailCode),
             403: CrossOrigin,
             429: Throttled,
-            503: (Overloaded, TotpUnreadable),
+            503: (Overloaded, *factors.UNJUDGED),
         },
     )
     async def post(self, request: ApiRequest) -> None:

@@ -23,10 +23,11 @@ from accounts.admin.forms import StaffSignInForm, busy, too_many
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event
 from accounts.mfa import factors, services
-from accounts.mfa.errors import InvalidMfaCode, MfaAlreadyEnabled, MfaNotStarted, SecondFactorRefused, TotpUnreadable
+from accounts.mfa.errors import InvalidMfaCode, SecondFactorRefused
 from accounts.mfa.second_factor import without_spaces
 from accounts.mfa.totp import codes as totp
 from accounts.mfa.totp import services as totp_services
+from accounts.mfa.totp.errors import MfaAlreadyEnabled, MfaNotStarted, TotpUnreadable
 from accounts.users.models import User
 from accounts.users.proofs import Asked, Shown
 from ironauth.infrastructure.core import strict_json

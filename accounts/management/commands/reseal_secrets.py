@@ -6,7 +6,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event, Outcome
-from accounts.mfa.totp import units as totp_units
+from accounts.mfa import factors
 from ironauth.infrastructure.core.stdio import ignore_broken_pipe
 from ironauth.infrastructure.crypto.master_keys import newest_master_key_id
 
@@ -31,7 +31,7 @@ class Command(BaseCommand):
         """Reseal; fails when some secrets do not open."""
         if options["batch"] < 1:
             raise CommandError("--batch must be at least 1.")
-        done, newest = totp_units.reseal(batch=options["batch"]), newest_master_key_id()
+        done, newest = factors.reseal(batch=options["batch"]), newest_master_key_id()
         outcome = Outcome.FAILURE if done.left else Outcome.SUCCESS
         details = {"resealed": done.resealed, "left": done.left, "master_key": newest}
         audit.record(Event.SECRETS_RESEALED, outcome=outcome, details=details)

@@ -16,11 +16,12 @@ from accounts.audit.models import AuditEvent
 from accounts.audit.recording import Event
 from accounts.conftest import MakeUser
 from accounts.mfa import factors
-from accounts.mfa.errors import InvalidMfaCode, MfaAlreadyEnabled, TotpUnreadable
+from accounts.mfa.errors import InvalidMfaCode
 from accounts.mfa.recovery.factor import RecoveryProof
 from accounts.mfa.recovery.models import RecoveryCode
 from accounts.mfa.totp import codes as totp
 from accounts.mfa.totp import units as totp_units
+from accounts.mfa.totp.errors import MfaAlreadyEnabled, TotpUnreadable
 from accounts.mfa.totp.factor import TotpProof
 from accounts.mfa.totp.models import TotpFactor
 from accounts.users.models import User

@@ -14,10 +14,12 @@ from django.db.models import QuerySet
 from django.utils.translation import gettext_noop as _
 
 from accounts.lockout import throttling
-from accounts.mfa.errors import InvalidMfaCode, SecondFactorRefused, TotpUnreadable
+from accounts.mfa.errors import InvalidMfaCode, SecondFactorRefused
 from accounts.mfa.outputs import MfaOut
-from accounts.mfa.second_factor import SecondFactor, refused, without_spaces
+from accounts.mfa.second_factor import Resealed, SecondFactor, refused, without_spaces
 from accounts.mfa.totp import codes as totp
+from accounts.mfa.totp import units
+from accounts.mfa.totp.errors import TotpUnreadable
 from accounts.mfa.totp.models import TotpFactor
 from accounts.mfa.totp.units import TOTP
 from accounts.outbox import queue as outbox
@@ -71,6 +73,7 @@ class Totp(SecondFactor):
     words = _("one-time codes of an app")
     noun = "the app"
     template = "admin/factors/totp.html"
+    unjudged = TotpUnreadable
 
     def rows(self) -> QuerySet[Any]:
         """Return the apps whose first code was right."""
@@ -87,6 +90,10 @@ class Totp(SecondFactor):
     def in_words(self, has: MfaOut) -> str:
         """Return whether there is an app."""
         return "Authenticator app" if has.totp else ""
+
+    def reseal(self, *, batch: int) -> Resealed:
+        """Seal the secrets that apps share with us. See ``units.reseal``."""
+        return units.reseal(batch=batch)
 
     def accepts(self, shown: Shown) -> bool:
         """Tell whether a code has the form of an app's; a passkey's answer sent with it goes first."""

@@ -8,13 +8,15 @@ from typing import Final
 
 from accounts.audit.recording import Event
 from accounts.lockout import rate_limits
-from accounts.mfa.errors import InvalidMfaCode, MfaNotEnabled, MfaNotStarted
-from accounts.mfa.outputs import RecoveryCodes, TotpSetup
+from accounts.mfa.errors import InvalidMfaCode, MfaNotEnabled
+from accounts.mfa.outputs import RecoveryCodes
 from accounts.mfa.recovery import codes as recovery_codes
 from accounts.mfa.recovery.services import hashed
 from accounts.mfa.second_factor import refused, without_spaces
 from accounts.mfa.totp import codes as totp
 from accounts.mfa.totp import units
+from accounts.mfa.totp.errors import MfaNotStarted
+from accounts.mfa.totp.outputs import TotpSetup
 from accounts.mfa.totp.units import TOTP
 from accounts.users import reauthentication
 from accounts.users.proofs import Asked, Shown

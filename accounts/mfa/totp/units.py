@@ -8,10 +8,12 @@ from django.db import IntegrityError, models, transaction
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event
 from accounts.lockout import throttling
-from accounts.mfa.errors import MfaAlreadyEnabled, MfaNotEnabled, MfaNotStarted
+from accounts.mfa.errors import MfaNotEnabled
 from accounts.mfa.kept_devices import queries as kept_devices
 from accounts.mfa.recovery import units as recovery_units
+from accounts.mfa.second_factor import Resealed
 from accounts.mfa.totp import codes as totp
+from accounts.mfa.totp.errors import MfaAlreadyEnabled, MfaNotStarted
 from accounts.mfa.totp.models import TotpFactor
 from accounts.outbox import queue as outbox
 from accounts.outbox.kinds import Kind
@@ -146,18 +148,8 @@ def remove_totp(*, user_id: uuid.UUID, old: str, session_id: uuid.UUID | None) -
     audit.record_own(Event.MFA_DISABLED, user_id, session_id, method=TOTP)
 
 
-class Resealed(NamedTuple):
-    """What became of the secrets under older master keys."""
-
-    resealed: int
-    left: int
-
-
 def reseal(*, batch: int) -> Resealed:
-    """Seal every secret under the newest master key, ``batch`` rows in a transaction; safe at any time.
-
-    ``left``: secrets that do not open, because their master key is gone or they were damaged.
-    """
+    """Seal every secret under the newest master key, ``batch`` rows in a transaction; safe at any time."""
     newest, done, left = newest_master_key_id(), 0, 0
     after = uuid.UUID(int=0)
     while True:

@@ -3,10 +3,12 @@
 from drf_spectacular.utils import OpenApiResponse, extend_schema
 
 from accounts.errors import InvalidCredentials, InvalidEmailCode, PasswordChanged, StepUpRequired
-from accounts.mfa.errors import InvalidMfaCode, MfaAlreadyEnabled, MfaNotEnabled, MfaNotStarted
+from accounts.mfa.errors import InvalidMfaCode, MfaNotEnabled
 from accounts.mfa.inputs import CodeInput, PasswordInput
-from accounts.mfa.outputs import RecoveryCodes, TotpSetup
+from accounts.mfa.outputs import RecoveryCodes
 from accounts.mfa.totp import services
+from accounts.mfa.totp.errors import MfaAlreadyEnabled, MfaNotStarted
+from accounts.mfa.totp.outputs import TotpSetup
 from accounts.users import step_up
 from accounts.users.proofs import Shown
 from accounts.users.signed_in import signed_in

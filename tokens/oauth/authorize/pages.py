@@ -13,6 +13,7 @@ from django.template.loader import render_to_string
 from django.utils.translation import get_language, gettext
 from django.utils.translation import gettext_noop as _
 
+from accounts.mfa.factors import FACTORS
 from accounts.mfa.passkeys import challenges
 from accounts.mfa.passkeys.challenges import Purpose
 from accounts.outbox import tokens as email_tokens
@@ -157,9 +158,11 @@ def second_factor(state: SignInState, client: Client | None, browser: str, **con
         browser: What the browser's cookie says.
         context: ``recovery``: whether a recovery code is wanted; ``problem`` and ``status`` of a refusal.
     """
-    has = {f"by_{method}": method in state.methods for method in ("totp", "recovery_code", "passkey")}
-    recovery = has["by_recovery_code"] and (context.get("recovery", False) or not has["by_totp"])
-    known = {**has, "keep_days": settings.IRONAUTH_KEEP_DEVICE_DAYS, **context, "recovery": recovery}
+    has = [factor for factor in FACTORS if factor.name in state.methods]
+    typed = any(factor.typed and factor.stands_alone for factor in has)
+    recovery = any(not factor.stands_alone for factor in has) and (context.get("recovery", False) or not typed)
+    by = {f"by_{factor.name}": factor in has for factor in FACTORS}
+    known = {**by, "keep_days": settings.IRONAUTH_KEEP_DEVICE_DAYS, **context, "recovery": recovery}
     return _page("second_factor.html", client, state, browser, **known)
 
 
