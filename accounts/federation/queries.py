@@ -1,6 +1,8 @@
 """What each sign-in with a provider asks of the database, compiled once: six statements, where nothing is new."""
 
-from datetime import datetime
+import hashlib
+import secrets
+from datetime import timedelta
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
@@ -36,6 +38,8 @@ class Begun(NamedTuple):
     user_id: UUID | None
 
 
+#: 256 random bits: 43 characters.
+STATE_BYTES: Final = 32
 _ID: Final = Param("id", models.UUIDField())
 _DIGEST: Final = Param("digest", models.CharField())
 _KNOWN: Final = CompiledSelect(
@@ -112,18 +116,21 @@ def enabled(provider_id: UUID) -> Enabled | None:
     return Enabled(*rows[0]) if rows else None
 
 
-def begin(
-    *, digest: str, browser: str, provider_id: UUID, user_id: UUID | None, page: str, expires_at: datetime
-) -> None:
+def digest_of(secret: str) -> str:
+    """Return what is stored in place of a random value."""
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def begin(*, state: str, browser: str, provider_id: UUID, user_id: UUID | None, page: str, life_s: int) -> None:
     """Store a sign-in on its way to a provider, as the fields of ``UpstreamSignIn`` say. One query.
 
     Args:
-        digest: Of its ``state``.
-        browser: The digest of what the browser's cookie says.
+        state: What the provider gives back.
+        browser: What this browser's cookie says.
         provider_id: Where it goes.
-        user_id: Who connects an identity, None for a sign-in.
-        page: Where it goes on.
-        expires_at: Until when it has to be back.
+        user_id: Who connects an identity; None for a sign-in.
+        page: The page that goes on when they come back.
+        life_s: Seconds in which they have to come back.
     """
     given: dict[str, Any] = {
         "issuer": "",
@@ -135,19 +142,24 @@ def begin(
         "user_id": user_id,
     }
     given["makes_account"] = False
-    _BEGIN.run(id=new_id(), digest=digest, browser=browser, provider_id=provider_id, expires_at=expires_at, **given)
+    given |= {"digest": digest_of(state), "browser": digest_of(browser)}
+    expires_at = clock.now() + timedelta(seconds=life_s)
+    _BEGIN.run(id=new_id(), provider_id=provider_id, expires_at=expires_at, **given)
 
 
-def take(*, slug: str, digest: str, browser: str, spent: str) -> Begun | None:
-    """Use up a sign-in; None where there is none like that. Two queries, one for none.
+def take(*, slug: str, state: str, browser: str) -> Begun | None:
+    """Use up a sign-in that has come back. Two queries, one for none.
 
     Args:
-        slug: Of the provider, which has to be enabled.
-        digest: Of the ``state``.
-        browser: The digest of what the browser's cookie says.
-        spent: What takes the digest's place.
+        slug: The provider whose redirect URI was called; it has to be enabled.
+        state: What the provider gave back.
+        browser: What this browser's cookie says.
+
+    Returns:
+        The sign-in; None where it was not begun in this browser with this provider, or is old or used up.
     """
-    rows = _BEGUN.rows(digest=digest, browser=browser, slug=slug, now=clock.now())
+    digest, spent = digest_of(state), digest_of(secrets.token_urlsafe(STATE_BYTES))
+    rows = _BEGUN.rows(digest=digest, browser=digest_of(browser), slug=slug, now=clock.now())
     if not rows or not _SPEND.run(id=rows[0][0], digest=digest, spent=spent):
         return None
     return Begun(*rows[0])

@@ -1,7 +1,5 @@
 """Units of work on identities: synchronous, one transaction each, run by the database pool."""
 
-import hashlib
-from datetime import timedelta
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -20,7 +18,6 @@ from accounts.federation import queries
 from accounts.federation.errors import IdentityTaken, UpstreamRefused
 from accounts.federation.kinds.kind import UpstreamPerson
 from accounts.federation.models import SUBJECT_CHARACTERS, URI_CHARACTERS, Identity, UpstreamProvider, UpstreamSignIn
-from accounts.federation.queries import Begun
 from accounts.federation.rules import Holder, Step, Told, next_step
 from accounts.invitations import queries as invitations
 from accounts.outbox import queue as outbox
@@ -135,7 +132,7 @@ def _waiting_in(waiting_id: UUID, browser: str) -> QuerySet[UpstreamSignIn]:
     return (
         UpstreamSignIn.objects.select_for_update(of=("self",))
         .select_related("provider")
-        .filter(pk=waiting_id, browser=digest_of(browser), expires_at__gt=clock.now(), provider__enabled=True)
+        .filter(pk=waiting_id, browser=queries.digest_of(browser), expires_at__gt=clock.now(), provider__enabled=True)
         .exclude(subject="")
     )
 
@@ -352,44 +349,6 @@ def unlink(*, user_id: UUID, identity_id: UUID, session_id: UUID | None) -> Unli
 def usable(user_id: UUID) -> QuerySet[Identity]:
     """Return the query of the identities that somebody can sign in with."""
     return Identity.objects.filter(user_id=user_id, provider__enabled=True)
-
-
-def begin(*, provider_id: UUID, digest: str, browser: str, page: str, life_s: int, user_id: UUID | None = None) -> None:
-    """Store a sign-in on its way to a provider. One query.
-
-    Args:
-        provider_id: Where it goes.
-        digest: Of its ``state``.
-        browser: What this browser's cookie says.
-        page: The page that goes on when they come back.
-        life_s: Seconds in which they have to come back.
-        user_id: Who connects an identity; None where somebody signs in.
-    """
-    queries.begin(
-        digest=digest,
-        browser=digest_of(browser),
-        provider_id=provider_id,
-        user_id=user_id,
-        page=page,
-        expires_at=clock.now() + timedelta(seconds=life_s),
-    )
-
-
-def take(*, slug: str, digest: str, browser: str, spent: str) -> Begun | None:
-    """Use up the sign-in of this ``state``, begun in this browser with this provider; None where there is none.
-
-    Args:
-        slug: The provider whose redirect URI was called.
-        digest: Of the ``state``.
-        browser: What the browser's cookie says.
-        spent: The digest of something random, in place of the one that is used up.
-    """
-    return queries.take(slug=slug, digest=digest, browser=digest_of(browser), spent=spent)
-
-
-def digest_of(secret: str) -> str:
-    """Return what is stored in place of a random value."""
-    return hashlib.sha256(secret.encode()).hexdigest()
 
 
 def require_usable(account: Credentials | None) -> Credentials:

@@ -22,6 +22,11 @@ RSA_BITS: Final = 2048  # RFC 7518 §3.3: at least; 0.6 ms a signature, 3072 wou
 Key = OKPKey | ECKey | RSAKey
 
 
+def kid_tag(kid: str) -> str:
+    """Return the invalidation tag of everything that was verified with this key."""
+    return f"kid:{kid}"
+
+
 class Family(StrEnum):
     """Kinds of keys, each with its own next, active and retiring ones; the values are stored."""
 

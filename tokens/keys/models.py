@@ -14,11 +14,6 @@ from tokens.keys.key_set import Family
 FAMILIES = [(family.value, family.value.replace("ed", "Ed")) for family in Family]
 
 
-def kid_tag(kid: str) -> str:
-    """Return the invalidation tag of everything that was verified with this key."""
-    return f"kid:{kid}"
-
-
 class SigningKeyQuerySet(models.QuerySet["SigningKey"]):
     """Signing keys, many at a time."""
 

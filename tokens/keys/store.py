@@ -21,8 +21,8 @@ from ironauth.infrastructure.crypto.sealing import SealBrokenError
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.telemetry.logs import get_logger
 from tokens.errors import SigningKeyMissing
-from tokens.keys.key_set import ActiveKey, Family, KeyRecord, KeySet, PublicJwk, build_key_set
-from tokens.keys.models import SigningKey, kid_tag
+from tokens.keys.key_set import ActiveKey, Family, KeyRecord, KeySet, PublicJwk, build_key_set, kid_tag
+from tokens.keys.models import SigningKey
 from tokens.keys.wrapping import unseal
 
 MAX_AGE_S = 5.0  # seconds; the same bound as IRONAUTH_L1_MAX_STALE_S's default

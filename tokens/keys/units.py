@@ -19,8 +19,8 @@ from ironauth.infrastructure.cache.invalidation import invalidate
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.crypto.master_keys import newest_master_key_id
 from tokens.keys import pairwise
-from tokens.keys.key_set import Family, new_key_pair
-from tokens.keys.models import SigningKey, kid_tag
+from tokens.keys.key_set import Family, kid_tag, new_key_pair
+from tokens.keys.models import SigningKey
 from tokens.keys.wrapping import seal, unseal
 from tokens.protocol import ID_TOKEN_S
 

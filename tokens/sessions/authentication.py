@@ -29,7 +29,7 @@ from tokens.clients import dpop, subjects
 from tokens.clients import registry as clients
 from tokens.clients.models import client_tag
 from tokens.errors import ActingSession, DelegatedToken, InsufficientScope, InvalidToken, UnknownKey, UnprovedToken
-from tokens.keys.models import kid_tag
+from tokens.keys.key_set import kid_tag
 from tokens.keys.store import key_store
 from tokens.principal import Principal
 from tokens.sessions import queries as session_queries

@@ -16,7 +16,7 @@ from accounts.audit import recording as audit
 from accounts.audit.events import Reason
 from accounts.audit.recording import Event, Outcome
 from accounts.errors import InvalidCredentials
-from accounts.federation import units
+from accounts.federation import queries, units
 from accounts.federation.errors import UpstreamRefused, UpstreamUnavailable
 from accounts.federation.kinds.github import GitHub
 from accounts.federation.kinds.kind import Endpoints, UpstreamPerson
@@ -39,7 +39,6 @@ from tokens.upstream.providers import Provider
 
 _NONCE: Final = register_purpose("ironauth upstream nonce")
 _VERIFIER: Final = register_purpose("ironauth upstream PKCE verifier")
-_BYTES: Final = 32  # 256 random bits: 43 characters
 log = get_logger()
 
 
@@ -82,11 +81,11 @@ async def begin(
         UpstreamUnavailable: The provider does not answer.
     """
     where = await discovery.endpoints(provider.id, provider.issuer, provider.kind)
-    state = secrets.token_urlsafe(_BYTES)
+    state = secrets.token_urlsafe(queries.STATE_BYTES)
     await database().write(
-        units.begin,
+        queries.begin,
         provider_id=provider.id,
-        digest=units.digest_of(state),
+        state=state,
         browser=browser,
         page=page,
         life_s=life_s,
@@ -132,8 +131,7 @@ async def returned(*, slug: str, state: str, browser: str) -> Begun | None:
         state: What the provider gave back.
         browser: What this browser's cookie says.
     """
-    spent = units.digest_of(secrets.token_urlsafe(_BYTES))
-    return await database().write(units.take, slug=slug, digest=units.digest_of(state), browser=browser, spent=spent)
+    return await database().write(queries.take, slug=slug, state=state, browser=browser)
 
 
 async def verify(

@@ -19,7 +19,7 @@ from ironauth.infrastructure.core import clock, ids
 from ironauth.infrastructure.core.errors import Unavailable
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.http import client_context
-from ironauth.infrastructure.telemetry import logs, request_id
+from ironauth.infrastructure.telemetry import logs
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
 
@@ -37,7 +37,7 @@ def test_an_event_says_who_what_and_whence() -> None:
     """All columns are as given; address, user agent and request id are the request's that is being answered."""
     actor, user, session = ids.new_id(), ids.new_id(), ids.new_id()
     request = RequestFactory().get("/", REMOTE_ADDR="192.0.2.7", HTTP_USER_AGENT="Browser/1.0")
-    named, entered = request_id.enter("rid-7"), client_context.enter(request)
+    named, entered = ids.enter_request("rid-7"), client_context.enter(request)
     try:
         audit.record(
             Event.ROLE_GIVEN,
@@ -49,7 +49,7 @@ def test_an_event_says_who_what_and_whence() -> None:
         )
     finally:
         client_context.leave(entered)
-        request_id.leave(named)
+        ids.leave_request(named)
     event = AuditEvent.objects.get()
     assert (event.event, event.outcome, event.actor_id, event.user_id, event.session_id) == (
         "role_given", "refused", actor, user, session,
@@ -182,9 +182,9 @@ def test_installing_twice_is_harmless(locked: None) -> None:
 
 async def test_nobody_waits_for_an_event_without_an_act() -> None:
     """The writing begins after the caller goes on, and happens all the same, with the caller's request id."""
-    named = request_id.enter("rid-9")
+    named = ids.enter_request("rid-9")
     await audit.record_later(Event.SIGN_IN, outcome=Outcome.FAILURE)
-    request_id.leave(named)
+    ids.leave_request(named)
     assert await asyncio.to_thread(audit.wait_until_written)
     event = await database().read(AuditEvent.objects.get)
     assert (event.event, event.outcome, event.request_id) == ("sign_in", "failure", "rid-9")

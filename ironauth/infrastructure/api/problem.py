@@ -25,8 +25,8 @@ from ironauth.infrastructure.api import renderers
 from ironauth.infrastructure.api.renderers import LeanResponse
 from ironauth.infrastructure.core import errors as domain
 from ironauth.infrastructure.core.errors import DomainError, FieldError
+from ironauth.infrastructure.core.ids import choose_request_id, current_request_id
 from ironauth.infrastructure.telemetry.logs import get_logger
-from ironauth.infrastructure.telemetry.request_id import choose_request_id, current_request_id
 
 MEDIA_TYPE = "application/problem+json"
 log = get_logger()

@@ -18,10 +18,10 @@ from django.utils.functional import SimpleLazyObject
 from rest_framework.request import Request
 
 from ironauth.config.cookies import DEVICE, KEPT_DEVICE
+from ironauth.infrastructure.core.ids import current_request_id
 from ironauth.infrastructure.core.live_settings import live
 from ironauth.infrastructure.hashing import claims
 from ironauth.infrastructure.http import cookies
-from ironauth.infrastructure.telemetry.request_id import current_request_id
 from ironauth.infrastructure.threads.job_queues import Claim
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network

@@ -21,11 +21,11 @@ from typing import Final
 
 from ironauth.infrastructure.core.asgi_types import Application, Message, Receive, Scope, Send
 from ironauth.infrastructure.core.errors import DomainError
+from ironauth.infrastructure.core.ids import choose_request_id
 from ironauth.infrastructure.http.client_context import client_address, client_network
 from ironauth.infrastructure.http.middleware import CLIENT_CLOSED_REQUEST
 from ironauth.infrastructure.http.refusal import RETRY_AFTER_S, Refusal, answer_for, head_too_large, log_refusal
 from ironauth.infrastructure.telemetry.logs import get_logger
-from ironauth.infrastructure.telemetry.request_id import choose_request_id
 
 #: Bytes of all bodies: 512 of 64 KiB. A sign-in has 100, and lasts 50 ms where a processor is free.
 BUDGET_BYTES: Final = 32 * 1024 * 1024

@@ -14,6 +14,7 @@ from urllib.parse import unquote_to_bytes
 from django.core.signals import request_finished, request_started
 
 from ironauth.infrastructure.core.asgi_types import WHOLE_ANSWER, Application, Message, Receive, Scope, Send
+from ironauth.infrastructure.core.ids import choose_request_id
 from ironauth.infrastructure.core.live_settings import live
 from ironauth.infrastructure.http import cookies
 from ironauth.infrastructure.http.client_context import client_address, with_forwarded_scheme
@@ -22,7 +23,6 @@ from ironauth.infrastructure.http.fast_request import is_allowed_host
 from ironauth.infrastructure.http.request_state import custom_receivers
 from ironauth.infrastructure.telemetry import logs, metrics
 from ironauth.infrastructure.telemetry.metrics_catalogue import SHORTEST_NS, bucket
-from ironauth.infrastructure.telemetry.request_id import choose_request_id
 
 #: Answers to one token: two paths, two methods, two schemes, and a few scopes that are asked for.
 MAX_ANSWERS = 12

@@ -18,13 +18,13 @@ from django.urls import Resolver404, URLPattern, URLResolver, get_resolver
 
 from ironauth.infrastructure.core.asgi_types import Application, Receive, Scope, Send
 from ironauth.infrastructure.core.errors import Overloaded, Unavailable
+from ironauth.infrastructure.core.ids import choose_request_id
 from ironauth.infrastructure.core.live_settings import live
 from ironauth.infrastructure.http.client_context import client_address, client_share, with_forwarded_scheme
 from ironauth.infrastructure.http.error_pages import BUSY
 from ironauth.infrastructure.http.fast_request import UNREADABLE_HEAD, StrictRequest, is_our_host
 from ironauth.infrastructure.http.guard import API_BODY_BYTES, PAGE_BODY_BYTES
 from ironauth.infrastructure.http.middleware import STATIC_PREFIX, harden, harden_unread
-from ironauth.infrastructure.telemetry.request_id import choose_request_id
 from ironauth.infrastructure.threads.request_threads import THREADS, RequestThreads, make_async
 
 OURS: Final = "ironauth.urls"

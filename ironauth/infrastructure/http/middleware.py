@@ -9,11 +9,11 @@ from typing import Any, cast
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 
+from ironauth.infrastructure.core.ids import choose_request_id, current_request_id, enter_request, leave_request
 from ironauth.infrastructure.core.live_settings import live
 from ironauth.infrastructure.http import client_context
 from ironauth.infrastructure.http.client_context import client_address
 from ironauth.infrastructure.telemetry import logs
-from ironauth.infrastructure.telemetry.request_id import choose_request_id, current_request_id, enter, leave
 
 __all__ = ["JSON_POLICY", "SECURITY_HEADERS", "RequestContextMiddleware", "current_request_id", "harden", "hsts"]
 
@@ -60,19 +60,19 @@ class RequestContextMiddleware:
             return self._answer(request)
         started = time.perf_counter()
         request_id = choose_request_id(request.META.get("HTTP_X_REQUEST_ID"))
-        token, context = enter(request_id), client_context.enter(request)
+        token, context = enter_request(request_id), client_context.enter(request)
         try:
             response = cast("SyncNext", self.get_response)(request)
             self._finish(request, response, started, request_id)
         finally:
             client_context.leave(context)
-            leave(token)
+            leave_request(token)
         return response
 
     async def _answer(self, request: HttpRequest) -> HttpResponseBase:
         started = time.perf_counter()
         request_id = choose_request_id(request.META.get("HTTP_X_REQUEST_ID"))
-        token, context = enter(request_id), client_context.enter(request)
+        token, context = enter_request(request_id), client_context.enter(request)
         try:
             response = await cast("AsyncNext", self.get_response)(request)
             self._finish(request, response, started, request_id)
@@ -81,7 +81,7 @@ class RequestContextMiddleware:
             raise
         finally:
             client_context.leave(context)
-            leave(token)
+            leave_request(token)
         return response
 
     def _finish(self, request: HttpRequest, response: HttpResponseBase, started: float, request_id: str) -> None:

@@ -7,10 +7,10 @@ from django.conf import settings
 
 from ironauth.infrastructure.api.problem import MEDIA_TYPE, phrase, problem_body
 from ironauth.infrastructure.core.asgi_types import Receive, Scope, Send
+from ironauth.infrastructure.core.ids import choose_request_id
 from ironauth.infrastructure.http.client_context import client_address, with_forwarded_scheme
 from ironauth.infrastructure.http.middleware import JSON_POLICY, SECURITY_HEADERS, hsts
 from ironauth.infrastructure.telemetry import logs, metrics
-from ironauth.infrastructure.telemetry.request_id import choose_request_id
 
 #: Stands in the access log for a method or path that could not be read.
 UNKNOWN = "-"

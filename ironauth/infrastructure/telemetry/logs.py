@@ -17,8 +17,8 @@ import msgspec
 import structlog
 
 from ironauth.infrastructure.core import clock
+from ironauth.infrastructure.core.ids import current_request_id
 from ironauth.infrastructure.telemetry.log_pipe import AccessLine, Event, LogPipe, flush_at_exit
-from ironauth.infrastructure.telemetry.request_id import current_request_id
 
 #: Fields whose value never belongs in a log, no matter who passes them by mistake.
 _SECRET_FIELDS = frozenset(

@@ -11,8 +11,8 @@ from django.test import override_settings
 
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.models import Invalidation
-from tokens.keys.key_set import public_jwk
-from tokens.keys.models import SigningKey, kid_tag
+from tokens.keys.key_set import kid_tag, public_jwk
+from tokens.keys.models import SigningKey
 from tokens.keys.store import read_records
 from tokens.keys.units import (
     KEYS_TAG,

@@ -17,17 +17,16 @@ from django.utils.translation import gettext_lazy
 from rest_framework import exceptions as drf
 
 from ironauth.infrastructure.api.problem import exception_handler, flatten, problem_response
-from ironauth.infrastructure.core import errors
-from ironauth.infrastructure.telemetry import request_id
+from ironauth.infrastructure.core import errors, ids
 
 
 def test_a_problem_has_every_member_in_the_contracts_order() -> None:
     """The request id is the current one, and the document may not be stored."""
-    token = request_id.enter("rid-7")
+    token = ids.enter_request("rid-7")
     response = problem_response(
         status=400, code="c", title="T", detail="D", errors=[errors.FieldError("f", "x", "m")], members={"extra": 1}
     )
-    request_id.leave(token)
+    ids.leave_request(token)
     assert list(json.loads(response.content)) == [
         "type", "title", "status", "detail", "code", "request_id", "errors", "extra",
     ]  # fmt: skip

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from ironauth.infrastructure.telemetry import log_pipe, logs, request_id
+from ironauth.infrastructure.core import ids
+from ironauth.infrastructure.telemetry import log_pipe, logs
 from ironauth.infrastructure.telemetry.log_pipe import AccessLine, LogPipe
 
 log = logs.get_logger()
@@ -38,9 +39,9 @@ def written(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
 
 def test_an_event_is_one_json_line(capsys: pytest.CaptureFixture[str]) -> None:
     """Name, level, time and fields; inside a request its id."""
-    token = request_id.enter("rid-1")
+    token = ids.enter_request("rid-1")
     log.info("something_happened", count=3, name="Zo\u00eb")
-    request_id.leave(token)
+    ids.leave_request(token)
     (event,) = written(capsys)
     assert event.pop("timestamp").endswith("Z")
     assert event == {
