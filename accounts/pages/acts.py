@@ -4,10 +4,12 @@ An act is a call of the API: who adds one writes down which, and its form in the
 """
 
 import enum
-from collections.abc import Mapping
-from typing import Final, NamedTuple
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, NamedTuple
 
 from django.utils.translation import gettext_noop as _
+
+from accounts.mfa.totp import services as totp
 
 
 class Recent(enum.Enum):
@@ -31,6 +33,7 @@ class Act(NamedTuple):
         item: The parameter of the call's path that the page's path has.
         done: What the page says afterwards.
         shows: The template that shows the answer, where nobody is sent on.
+        waiting: Returns an answer of this act that waits for the next one, of the person ``user_id``.
     """
 
     method: str
@@ -41,6 +44,7 @@ class Act(NamedTuple):
     item: str = ""
     done: str = ""
     shows: str = ""
+    waiting: Callable[..., Awaitable[Any]] | None = None
 
 
 class Row(NamedTuple):
@@ -68,7 +72,7 @@ CONNECT: Final = Act("POST", "identities", ("provider",), recent=ALWAYS)
 DELETE: Final = Act("DELETE", "me", ("password", "email_code"), "password", Recent.WITH_FACTOR, shows="gone")
 SIGN_OUT: Final = Act("POST", "logout")
 #: What shows the secret of an app; it is shown again where its first code was wrong.
-SET_UP: Final = Act("POST", "mfa-totp", recent=ALWAYS, shows="totp_setup")
+SET_UP: Final = Act("POST", "mfa-totp", recent=ALWAYS, shows="totp_setup", waiting=totp.waiting_totp)
 
 ROWS: Final[Mapping[str, Row]] = {
     "name": Row(

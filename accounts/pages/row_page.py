@@ -11,8 +11,7 @@ from django.utils.http import urlencode
 from django.utils.translation import gettext_noop as _
 from drf_spectacular.utils import extend_schema
 
-from accounts.mfa.totp import services as totp
-from accounts.mfa.totp.outputs import TotpSetup
+from accounts.mfa.factors import FACTORS
 from accounts.pages.acts import CONNECT, DELETE, EXPORT, ROWS, SECRET, SET_UP, Act, Recent, Row
 from accounts.pages.calls import Answer
 from accounts.pages.own_page import (
@@ -173,7 +172,7 @@ class RowPage(OwnPage):
             "shortest": settings.IRONAUTH_PASSWORD_MIN_LENGTH,
         }
         if refusal is not None and row.acts.get(refusal.act) is row.acts.get("confirm", EXPORT) and not proof:
-            waiting = await _waiting_app(request)
+            waiting = await _waiting(request, SET_UP)
             if waiting is not None:
                 template = SET_UP.shows
                 shown |= {"answer": waiting, **_of_app(waiting.secret, waiting.qr_svg)}
@@ -187,15 +186,12 @@ class RowPage(OwnPage):
         methods = mfa["methods"]
         proof: dict[str, Any] = {
             "password": not methods and mfa["has_password"],
-            "totp": "totp" in methods,
-            "recovery": "recovery_code" in methods,
-            "passkey": "",
             "nothing": not methods and not mfa["has_password"],
+            **{factor.name: factor.name in methods for factor in FACTORS},
         }
-        if "passkey" in methods:
+        if proof["passkey"]:
             answer = await self.api.call("POST", "step-up-options")
-            if answer.is_good:
-                proof["passkey"] = msgspec.json.encode(answer.body).decode()
+            proof["passkey"] = msgspec.json.encode(answer.body).decode() if answer.is_good else ""
         return proof
 
 
@@ -242,9 +238,9 @@ def _of_app(secret: str, qr_svg: str) -> dict[str, str]:
     return {"qr": f"data:image/svg+xml,{quote(image)}", "key": " ".join(groups)}
 
 
-async def _waiting_app(request: ApiRequest) -> TotpSetup | None:
-    """Return the secret of an app that still waits for its first code, if there is one."""
+async def _waiting(request: ApiRequest, act: Act) -> Any:
+    """Return the answer of an act that still waits for the next one, if there is one."""
     try:
-        return await totp.waiting_totp(user_id=signed_in(request).id)
+        return await act.waiting(user_id=signed_in(request).id) if act.waiting else None
     except DomainError:
         return None

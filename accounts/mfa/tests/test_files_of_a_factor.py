@@ -12,8 +12,8 @@ from django.conf import settings
 ROOT: Final = Path(settings.BASE_DIR)
 ROOM: Final = "accounts/mfa/totp/"
 NAMED: Final = re.compile("totp", re.IGNORECASE)
-#: Where no new kind has a part: tests, generated files, and what other systems export.
-LEFT_OUT: Final = re.compile(r"/(tests|migrations|locale)/|^accounts/transfer/")
+#: Where no new kind has a part: tests, generated files, and what other systems know of people who move in.
+LEFT_OUT: Final = re.compile(r"/(tests|migrations|locale)/|^accounts/(transfer|lazy_migration)/")
 FILES: Final = {
     "accounts/admin/access/second_factor.py",  # staff who must have one set it up at their first sign-in
     "accounts/mfa/factors.py",
@@ -22,8 +22,8 @@ FILES: Final = {
     "accounts/models.py",
     "accounts/pages/acts.py",
     "accounts/pages/overview.py",
-    "accounts/pages/row_page.py",
     "accounts/templates/accounts/pages/account/codes.html",
+    "accounts/templates/accounts/pages/account/proof.html",
     "accounts/templates/accounts/pages/account/totp_setup.html",
     "accounts/templates/admin/factors/totp.html",
     "tokens/templates/tokens/oauth/second_factor.html",
