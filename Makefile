@@ -137,10 +137,11 @@ openapi: # write ironauth/openapi.json anew after a change of the API
 	$(BIN)/python manage.py build_openapi
 
 .PHONY: screenshots
-screenshots: # take pictures of every page in every state the browser tests see, into var/screenshots
+screenshots: # take pictures of every page in every state the browser tests see, into var/screenshots; renew those of the site
 	$(INSTALL) dev
 	umask 077 && mkdir -p var/screenshots
 	IRONAUTH_TEST_SCREENSHOTS=$(CURDIR)/var/screenshots $(BIN)/python -m pytest -q ironauth/tests/browser $(ARGS)
+	$(BIN)/python docs/pictures.py var/screenshots
 
 .PHONY: messages
 messages: # collect the texts people read into ironauth/locale/ and compile its translations (needs gettext)

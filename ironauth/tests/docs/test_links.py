@@ -60,3 +60,14 @@ def test_a_wrong_link_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "x.md").write_text(shown, encoding="utf-8")
     assert broken("docs/x.md") == ["b.md", "#d"]
+
+
+def test_pictures_are_made_by_a_command() -> None:
+    """`make screenshots` renews each picture of the site, from one that a browser test takes."""
+    there = {file.name for file in (ROOT / "docs" / "images").iterdir()}
+    recipe = (ROOT / "docs" / "pictures.py").read_text(encoding="utf-8")
+    made: dict[str, str] = dict(re.findall(r'"([\w-]+\.png)": "([\w-]+)-\d+-(?:light|dark)\.png"', recipe))
+    assert there == set(made)
+    tests = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "ironauth/tests/browser").glob("test_*.py"))
+    assert all(f'.look("{name}")' in tests for name in made.values())
+    assert "docs/pictures.py" in (ROOT / "Makefile").read_text(encoding="utf-8")
