@@ -5,6 +5,8 @@ import os
 import shutil
 import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -80,14 +82,23 @@ class Keycloak:
 
     def sign_out(self, realm: str, username: str) -> None:
         """End all sessions of somebody there, as its administrator does; it tells the applications."""
+        with self._administrator() as client:
+            client.post(f"/admin/realms/{realm}/users/{_id_of(client, realm, username)}/logout").raise_for_status()
+
+    def id_of(self, realm: str, username: str) -> str:
+        """Return the id that somebody has there."""
+        with self._administrator() as client:
+            return _id_of(client, realm, username)
+
+    @contextmanager
+    def _administrator(self) -> Iterator[httpx.Client]:
+        """Give a client that is signed in as the administrator."""
         with httpx.Client(base_url=self.base, timeout=30) as client:
             known = {"username": ADMIN["KC_BOOTSTRAP_ADMIN_USERNAME"], "password": ADMIN["KC_BOOTSTRAP_ADMIN_PASSWORD"]}
             form = {"grant_type": "password", "client_id": "admin-cli", **known}
             answer = client.post("/realms/master/protocol/openid-connect/token", data=form).raise_for_status()
             client.headers["Authorization"] = f"Bearer {answer.json()['access_token']}"
-            people = f"/admin/realms/{realm}/users"
-            found = client.get(people, params={"username": username, "exact": "true"}).raise_for_status().json()
-            client.post(f"{people}/{found[0]['id']}/logout").raise_for_status()
+            yield client
 
     def stop(self) -> None:
         """Stop it; its database stays."""
@@ -109,3 +120,9 @@ class Keycloak:
 
     def _environment(self) -> dict[str, str]:
         return {**os.environ, **JAVA, **ADMIN}
+
+
+def _id_of(client: httpx.Client, realm: str, username: str) -> str:
+    named = {"username": username, "exact": "true"}
+    found = client.get(f"/admin/realms/{realm}/users", params=named).raise_for_status().json()
+    return str(found[0]["id"])

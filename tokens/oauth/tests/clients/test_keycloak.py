@@ -7,10 +7,12 @@ import json
 import threading
 from base64 import b32encode
 from collections.abc import Iterator
+from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from queue import Queue
 from typing import Any, Final
+from unittest.mock import AsyncMock
 from urllib.parse import parse_qsl, urlsplit
 
 import httpx
@@ -20,9 +22,13 @@ from asgiref.sync import sync_to_async
 from django.core.management import call_command
 from pytest_django import Settings
 
+from accounts.audit import recording as audit
+from accounts.audit.models import AuditEvent
 from accounts.federation.models import Identity, UpstreamProvider
 from accounts.federation.secrets import seal_into
+from accounts.users import services as users
 from accounts.users.models import User
+from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.outbound import request
 from tokens.oauth.tests.clients.elsewhere import Page, walked
 from tokens.oauth.tests.clients.keycloak import Keycloak, installed
@@ -35,6 +41,7 @@ from tokens.upstream import discovery, providers
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("signing_key")]
 
 CLIENT_ID, SECRET = "ironauth", "a secret: of two parts"
+MOVER: Final = "ironauth-mover"
 PEOPLE: Final = 100
 ISSUER: Final = "http://localhost:8000"
 
@@ -128,12 +135,13 @@ def keycloak(tmp_path_factory: pytest.TempPathFactory, told: Told, satosa: Satos
             "backchannel.logout.session.required": "true",
         },
     }
+    mover = {"clientId": MOVER, "secret": SECRET, "directAccessGrantsEnabled": True, "standardFlowEnabled": False}
     older = "hashAlgorithm(pbkdf2-sha512) and hashIterations(210000)"
     oldest = "hashAlgorithm(pbkdf2-sha256) and hashIterations(27500)"
     found = Keycloak(
         installed(),
         tmp_path_factory.mktemp("keycloak"),
-        realm("today", range(40), clients=[client, satosa.as_known_to_keycloak()]),
+        realm("today", range(40), clients=[client, mover, satosa.as_known_to_keycloak()]),
         realm("older", range(40, 70), passwordPolicy=older),
         realm("oldest", range(70, PEOPLE), passwordPolicy=oldest),
     )
@@ -219,6 +227,46 @@ async def test_people_come_by_saml(
     found = [one async for one in User.objects.order_by("pk").values_list("email", "name", "identities__issuer")]
     assert found == [(f"person{number}@example.org", f"Person {number}", satosa.issuer) for number in (4, 6)]
     providers.outdated()
+
+
+async def test_people_move_in_one_by_one(
+    api: httpx.AsyncClient,
+    transactional_db: None,
+    keycloak: Keycloak,
+    settings: Settings,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The first sign-in asks Keycloak for the password, the next one does not; the id is the one of its export.
+
+    A wrong password, and the right one of a person with an authenticator app there, move nobody.
+    """
+    await sync_to_async(keycloak.start)()
+    settings.IRONAUTH_LAZY_MIGRATION = "keycloak"
+    settings.IRONAUTH_LAZY_MIGRATION_URL = keycloak.issuer("today")
+    settings.IRONAUTH_LAZY_MIGRATION_CLIENT_ID, settings.IRONAUTH_LAZY_MIGRATION_SECRET = MOVER, SECRET
+    settings.IRONAUTH_LAZY_MIGRATION_UNTIL = clock.now() + timedelta(days=1)
+    settings.IRONAUTH_LAZY_MIGRATION_NETWORKS = ["127.0.0.0/8"]
+    settings.IRONAUTH_LAZY_MIGRATION_TRUSTS_VERIFIED = True
+    settings.IRONAUTH_LAZY_MIGRATION_TIMEOUT_S = 10.0  # it may be busy; refusals do not wait for it here
+    monkeypatch.setattr(users, "wait_for_step", AsyncMock())
+
+    async def sign_in(number: int, password: str) -> int:
+        known = {"email": f"person{number}@example.org", "password": password}
+        return (await api.post("/api/v1/access/signin", json=known)).status_code
+
+    assert await sign_in(12, password_of(13)) == 401
+    assert await sign_in(13, password_of(13)) == 401
+    assert [await sign_in(number, password_of(number)) for number in (12, 14)] == [200, 200]
+    assert await User.objects.acount() == 2
+    user = await User.objects.select_related("imported").aget(email="person12@example.org")
+    assert (user.name, user.email_verified_at is not None) == ("Person 12", True)
+    there = await sync_to_async(keycloak.id_of)("today", "person12")
+    assert (user.imported.source, user.imported.external_id) == ("keycloak", there)
+    assert await sync_to_async(audit.wait_until_written)()
+    failed = AuditEvent.objects.filter(event="sign_in", outcome="failure").order_by("id")
+    assert [one.details["reason"] async for one in failed] == ["old_system_refused"] * 2
+    settings.IRONAUTH_LAZY_MIGRATION_URL = "http://127.0.0.1:1/realms/gone"
+    assert await sign_in(12, password_of(12)) == 200
 
 
 async def test_everybody_moves_in(
