@@ -6,6 +6,7 @@ import signal
 import sys
 from types import FrameType
 
+from ironauth.config import asked_port
 from ironauth.server import huge_pages
 
 INTERRUPTED = 130  # what a shell reports for a command ended by SIGINT
@@ -45,6 +46,7 @@ if __name__ == "__main__":
         # Until the server listens for signals: a KeyboardInterrupt raised inside a callback of the import system is
         # printed and lost, and the server would start in spite of it.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
+    asked_port.tell(sys.argv)
     huge_pages.unblock_interrupts()
     if sys.argv[1:2] in (["serve"], ["hash_calibrate"]):
         huge_pages.use_huge_pages()

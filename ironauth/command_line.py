@@ -12,6 +12,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.management import CommandError, call_command, execute_from_command_line
 
 from ironauth import environment_file
+from ironauth.config import asked_port
 from ironauth.server import huge_pages
 from ironauth.version import VERSION
 
@@ -58,6 +59,7 @@ def start_project(name: str, folder: Path | None = None) -> Path:
 def manage(settings_module: str) -> None:
     """Run a management command of a project; a configuration error and Ctrl-C end it without a traceback."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", settings_module)
+    asked_port.tell(sys.argv)
     huge_pages.unblock_interrupts()
     if sys.argv[1:2] == ["serve"]:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # until the server listens for signals

@@ -7,6 +7,7 @@ from ironauth.config.hash_workers import HashWorkerSettings
 SECRET_KEY: str
 ALLOWED_HOSTS: list[str]
 DEBUG: bool
+IRONAUTH_SERVE_PORT: int
 IRONAUTH_ISSUER: str
 IRONAUTH_AUDIENCE: str
 IRONAUTH_JWT_ALG: str

@@ -217,6 +217,33 @@ def test_debug_on_a_socket_is_refused(serve: Serve, tmp_path: Path) -> None:
     assert not path.exists()
 
 
+@pytest.fixture
+def _without_issuer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The default issuer, for the servers of a test."""
+    monkeypatch.delitem(settings_test.ENVIRONMENT, "IRONAUTH_ISSUER")
+    monkeypatch.delenv("IRONAUTH_ISSUER", raising=False)
+
+
+@pytest.mark.usefixtures("_without_issuer")
+@pytest.mark.parametrize("option", ["--port {}", "--port={}"])
+def test_the_issuer_of_ones_own_machine_has_the_port(serve: Serve, option: str) -> None:
+    """With DEBUG, and without an issuer, tokens and links are for the server that runs, whatever port is chosen."""
+    port = settings_test._free_port()
+    running = serve("--migrate", *option.format(port).split(), DEBUG="1", ALLOWED_HOSTS="localhost")
+    base = running.ready()
+    assert base == f"http://localhost:{port}"
+    assert httpx.get(f"{base}/.well-known/openid-configuration").json()["issuer"] == base
+    assert "Issuer" not in running.printed()
+
+
+@pytest.mark.usefixtures("_without_issuer")
+def test_an_issuer_that_leads_elsewhere_is_told(serve: Serve) -> None:
+    """Any free port is known too late for the issuer, and one that is set stays: a line says which it is."""
+    running = serve("--migrate", "--port", "0", DEBUG="1", ALLOWED_HOSTS="localhost")
+    running.ready()
+    assert "Issuer  http://localhost:8000 (IRONAUTH_ISSUER)" in running.printed()
+
+
 @pytest.mark.parametrize("port", ["-1", "65536", "99999"])
 def test_a_port_that_does_not_exist_is_one_line(serve: Serve, tmp_path: Path, port: str) -> None:
     """A port that does not exist is one line with the remedy, before the database is touched."""

@@ -52,6 +52,13 @@ PROCESS = Section(
         refused="1 with a public issuer or host",
     ),
     Setting(
+        "IRONAUTH_SERVE_PORT",
+        "The TCP port of `manage.py serve`, {least} to {most}; `serve --port` sets it. With DEBUG the issuer has it "
+        "too.",
+        default=8000,
+        limit=Limit(1, 65_535, "TCP", "what TCP has"),
+    ),
+    Setting(
         "IRONAUTH_ENV_FILE",
         "Path of the file with these lines; read if it exists. From the real environment only.",
         example="var/env",

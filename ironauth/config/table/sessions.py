@@ -2,7 +2,7 @@
 
 from urllib.parse import urlsplit
 
-from ironauth.config import addresses, webauthn
+from ironauth.config import addresses, asked_port, webauthn
 from ironauth.config.checks import audience, key_ring, refuse_exposed_shortcuts, refuse_idle_beyond_absolute
 from ironauth.config.environment import Environment, Limit
 from ironauth.config.table.setting import Accept, Given, Section, Setting
@@ -43,10 +43,10 @@ SESSIONS = Section(
     "tokens and sessions",
     Setting(
         "IRONAUTH_ISSUER",
-        "Required unless DEBUG: the public https:// origin, in lower case, without path or trailing slash (http on "
-        "loopback only); the `iss` of every token.",
+        "Required unless DEBUG (then http://localhost at IRONAUTH_SERVE_PORT): the public https:// origin, in lower "
+        "case, without path or trailing slash (http on loopback only); the `iss` of every token.",
         kind="text",
-        default=lambda given: "http://localhost:8000" if given["DEBUG"] else "",
+        default=lambda given: asked_port.origin(given["IRONAUTH_SERVE_PORT"]) if given["DEBUG"] else "",
         example="https://id.example.com",
         accept=lambda value, _: addresses.issuer(value, "IRONAUTH_ISSUER"),
         required=True,

@@ -49,7 +49,12 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Declare the options; the defaults suit a development machine."""
         parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1)")
-        parser.add_argument("--port", type=int, default=8000, help="TCP port (default: 8000; 0: any free one)")
+        parser.add_argument(
+            "--port",
+            type=int,
+            default=settings.IRONAUTH_SERVE_PORT,
+            help="TCP port (default: %(default)s; 0: any free one); with DEBUG the issuer has it too",
+        )
         parser.add_argument("--uds", type=Path, help="listen on this Unix socket (mode 0660) instead of TCP")
         parser.add_argument(
             "--workers",
@@ -143,6 +148,10 @@ class Command(BaseCommand):
         self.stdout.write(f"IronAuth is serving ({many}, {_database()}). Stop it with Ctrl-C.")
         for name, path in ADDRESSES.items():
             self.stdout.write(f"  {name:<7} {base}{path}")
+        if settings.DEBUG and base != settings.IRONAUTH_ISSUER:
+            self.stdout.write(
+                f"  Issuer  {settings.IRONAUTH_ISSUER} (IRONAUTH_ISSUER): tokens and links are for that address"
+            )
         if settings.IRONAUTH_METRICS:
             self.stdout.write(f"  Metrics {base}/metrics (Authorization: Bearer with IRONAUTH_METRICS_TOKEN)")
         if settings.IRONAUTH_PERF_ENDPOINTS:
