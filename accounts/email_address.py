@@ -105,10 +105,8 @@ def validate_new(email: str) -> None:
     """
     validate(email)
     if len(email.rpartition("@")[0].encode()) > MAX_LOCAL_OCTETS:
-        raise ValidationError(
-            f"The part of an e-mail address before the @ has at most {MAX_LOCAL_OCTETS} octets (bytes in UTF-8).",
-            code="email_too_long",
-        )
+        message = gettext("The part of an e-mail address before the @ has at most {most} octets (bytes in UTF-8).")
+        raise ValidationError(message.format(most=MAX_LOCAL_OCTETS), code="email_too_long")
 
 
 def validate(email: str) -> None:
@@ -118,17 +116,16 @@ def validate(email: str) -> None:
         ValidationError: Django's, with code ``email_too_long``, ``email_character`` or ``email_invalid``.
     """
     if len(email) > MAX_LENGTH:
-        raise ValidationError(f"An e-mail address has at most {MAX_LENGTH} characters.", code="email_too_long")
+        message = gettext("An e-mail address has at most {most} characters.").format(most=MAX_LENGTH)
+        raise ValidationError(message, code="email_too_long")
     if bad := next((char for char in email if not _acceptable(char)), None):
-        raise ValidationError(
-            f"The character U+{ord(bad):04X} is not accepted in an e-mail address: type it without.",
-            code="email_character",
-        )
+        message = gettext("The character {character} is not accepted in an e-mail address: type it without.")
+        raise ValidationError(message.format(character=f"U+{ord(bad):04X}"), code="email_character")
     if unicodedata.normalize("NFKC", email) != unicodedata.normalize("NFC", email):
-        raise ValidationError(
-            "The e-mail address contains a character that imitates another one: type it with plain letters.",
-            code="email_character",
+        message = gettext(
+            "The e-mail address contains a character that imitates another one: type it with plain letters."
         )
+        raise ValidationError(message, code="email_character")
     local, at, domain = email.rpartition("@")
     # Django's validator knows ASCII local parts only; letters beyond were judged above (RFC 6531 §3.3).
     taken = domain.lower() == STAND_IN_DOMAIN

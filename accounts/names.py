@@ -5,6 +5,7 @@ import unicodedata
 from typing import Final
 
 from django.core.exceptions import ValidationError
+from django.utils.translation import gettext
 
 MAX_LENGTH: Final = 150  # characters; as Django's own name fields
 # Characters before NFC: no character of a name has a longer decomposition than four.
@@ -28,8 +29,10 @@ def validate(name: str) -> None:
         ValidationError: Django's, with code ``name_too_long`` or ``name_character``.
     """
     if len(name) > MAX_LENGTH:
-        raise ValidationError(f"A name has at most {MAX_LENGTH} characters.", code="name_too_long")
+        message = gettext("A name has at most {most} characters.").format(most=MAX_LENGTH)
+        raise ValidationError(message, code="name_too_long")
     if bad := _REFUSED.search(name):
-        raise ValidationError(
-            f"The character U+{ord(bad[0]):04X} is not accepted in a name: type it without.", code="name_character"
+        message = gettext("The character {character} is not accepted in a name: type it without.").format(
+            character=f"U+{ord(bad[0]):04X}"
         )
+        raise ValidationError(message, code="name_character")

@@ -196,8 +196,10 @@ async def restore_account(*, token: str, address: str = "") -> bool:
         proved = await deletions.restore(found=found)
     except IntegrityError as error:
         raise EmailTaken(
-            "Another account has your e-mail address by now, so yours cannot be restored under it: ask the people who "
-            "run this service."
+            _(
+                "Another account has your e-mail address by now, so yours cannot be restored under it: ask the people "
+                "who run this service."
+            )
         ) from error
     get_logger().info("account_restored", user_id=str(found.user_id), by=str(found.user_id))
     return proved

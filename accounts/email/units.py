@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Final, NamedTuple
 
 from django.contrib.auth.hashers import make_password
+from django.utils.translation import gettext_noop as _
 
 from accounts import email_address as emails
 from accounts.audit import recording as audit
@@ -30,7 +31,9 @@ from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.errors import FieldError, NotAuthenticated, ValidationFailed
 
 PASSWORD_NEEDED: Final = FieldError(
-    "password", "required", "Send the password of the account that is to have this address, or do it in its session."
+    "password",
+    "required",
+    _("Send the password of the account that is to have this address, or do it in its session."),
 )
 
 
@@ -358,7 +361,7 @@ def _require_owner(user: User, owner: Owner) -> None:
         return
     if isinstance(owner, BySession):
         if owner.user_id != user.pk or owner.epoch != user.session_epoch:
-            raise NotAuthenticated("This session has ended: sign in again.")
+            raise NotAuthenticated(_("This session has ended: sign in again."))
         return
     if owner.encoded != user.password:
         raise PasswordChanged

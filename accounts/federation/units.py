@@ -8,6 +8,7 @@ from django.contrib.auth.hashers import make_password
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
+from django.utils.translation import gettext_noop as _
 
 from accounts import email_address as emails
 from accounts import names
@@ -358,7 +359,7 @@ def require_usable(account: Credentials | None) -> Credentials:
         InvalidCredentials: It is gone, inactive, or its address has to be proved first.
     """
     if account is None or not account.is_active or emails.is_proof_awaited(account.email_verified_at):
-        raise InvalidCredentials("This account cannot sign in. Ask the people who run this service.")
+        raise InvalidCredentials(_("This account cannot sign in. Ask the people who run this service."))
     return account
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import IntegrityError
+from django.utils.translation import gettext_noop as _
 
 from accounts import email_address as emails
 from accounts.access.rights import for_holder
@@ -122,7 +123,9 @@ async def accept(
         raise InvalidInvitation
     if email and emails.fold(email) != emails.fold(invited.email):
         raise ValidationFailed(
-            errors=[FieldError("email", "not_invited", "The invitation is to another address: sign up with that one.")]
+            errors=[
+                FieldError("email", "not_invited", _("The invitation is to another address: sign up with that one."))
+            ]
         )
     if invited.taken:
         raise EmailTaken

@@ -22,6 +22,8 @@ from uuid import UUID
 from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.db.models import CharField
+from django.utils.translation import gettext
+from django.utils.translation import gettext_noop as _
 
 from accounts import email_address as emails
 from accounts.audit import recording as audit
@@ -42,10 +44,10 @@ type MailKind = Literal[
 ]  # what is asked for, whatever is sent
 
 #: What helps instead of waiting, by rule and kind of count. A wait that is too long to sit out has more to offer.
-_REMEDIES: Final = {("second_factor", "account"): " A recovery code or a passkey signs in at once."}
+_REMEDIES: Final = {("second_factor", "account"): _("A recovery code or a passkey signs in at once.")}
 _LONG_WAIT_S: Final = 3_600
 _LONG_REMEDIES: Final = dict.fromkeys(
-    (("sign_in", "account"), ("confirmation", "account")), " A new password by e-mail ends the wait."
+    (("sign_in", "account"), ("confirmation", "account")), _("A new password by e-mail ends the wait.")
 )
 _KEY_CHARACTERS: Final = 32  # 128 bits in hexadecimal: no two subjects share a count
 
@@ -360,11 +362,11 @@ def _error(refused: Refused) -> Throttled:
     """Return the answer, and log it."""
     get_logger().info("throttled", rule=refused.rule, by=refused.by)
     wait_s = max(1, math.ceil(refused.wait_s))
-    # In words too: the pages show people this line, and no headers.
+    # In words too, and in the reader's language: the pages show people this line, and no headers.
     remedies = {**_REMEDIES, **_LONG_REMEDIES} if wait_s > _LONG_WAIT_S else _REMEDIES
     remedy = remedies.get((refused.rule, refused.by), "")
-    detail = f"There were too many attempts: try again in {in_words(wait_s)}.{remedy}"
-    return Throttled(detail, retry_after_s=wait_s)
+    detail = gettext("There were too many attempts: try again in {time}.").format(time=in_words(wait_s))
+    return Throttled(f"{detail} {gettext(remedy)}".rstrip(), retry_after_s=wait_s)
 
 
 class _Told:

@@ -1,5 +1,7 @@
 """A second factor of any kind as a way to prove again who one is: for step-ups of people who have a factor."""
 
+from django.utils.translation import gettext_noop as _
+
 from accounts.audit.recording import Event
 from accounts.mfa import factors
 from accounts.users.proofs import Asked, Proof, Shown
@@ -13,7 +15,7 @@ class SecondFactorMethod(Method):
 
     name = "second_factor"
     fields = ("code", "challenge_token", "credential")
-    missing = FieldError("code", "required", "Send a code of your second factor.")
+    missing = FieldError("code", "required", _("Send a code of your second factor."))
 
     def serves(self, person: Credentials, event: Event) -> bool:
         """Tell whether the person has one, and steps up."""

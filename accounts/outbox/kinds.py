@@ -4,7 +4,12 @@
 """
 
 import enum
-from typing import Self
+from typing import Final, Self
+
+from django.utils.translation import gettext_noop as _
+
+#: What messages say of a network that the server could not see.
+UNKNOWN_ADDRESS: Final = _("unknown")
 
 
 class Kind(enum.StrEnum):

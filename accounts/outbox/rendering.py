@@ -9,6 +9,7 @@ name full of links, and have us send them.
 """
 
 import hashlib
+from datetime import datetime
 from email.message import EmailMessage
 from email.policy import Policy, default
 from email.utils import format_datetime
@@ -20,17 +21,20 @@ from django.conf import settings
 from django.core.mail import EmailMultiAlternatives
 from django.template.loader import render_to_string, select_template
 from django.urls import reverse
-from django.utils import translation
+from django.utils import dateformat, translation
 from django.utils.translation import gettext
 
 from accounts import email_address as emails
-from accounts.outbox.kinds import Kind
+from accounts.outbox.kinds import UNKNOWN_ADDRESS, Kind
 from accounts.outbox.queue import Claimed
 from ironauth.config.table.branding import image_type
-from ironauth.infrastructure.core import clock
+from ironauth.infrastructure.core import clock, user_agents
 
 SUBJECT_CHARACTERS: Final = 200  # a header line may have 998 (RFC 5322 §2.1.1); people read sixty
 LINE_CHARACTERS: Final = 998  # the longest line of a message, without its end (RFC 5322 §2.1.1)
+
+#: Facts that are points in time, and what templates call them in words.
+_TIMES: Final = {"seen_at": "time", "due_at": "due", "made_at": "made"}
 
 
 class Part(NamedTuple):
@@ -98,6 +102,7 @@ def _rendered(mail: Claimed) -> EmailMultiAlternatives:
     page = mail.facts.get("page") or own_page
     context = {
         **mail.facts,
+        **_told(mail.facts),
         "link": f"{settings.IRONAUTH_ISSUER}{reverse(page)}?token={token}" if page else None,
         "site": settings.IRONAUTH_BRAND_NAME,
         "issuer": settings.IRONAUTH_ISSUER,
@@ -131,6 +136,21 @@ def _rendered(mail: Claimed) -> EmailMultiAlternatives:
     shown["logo"] = message.logo.cid if message.logo is not None else ""
     message.attach_alternative(template.render(shown), "text/html")
     return message
+
+
+def _told(facts: dict[str, Any]) -> dict[str, str]:
+    """Return what is words in the facts of a message, in its language."""
+    told = {name: _moment(facts[at]) for at, name in _TIMES.items() if at in facts}
+    if "browser" in facts:
+        told["device"] = user_agents.described(facts["browser"], facts["system"])
+    if facts.get("address") == UNKNOWN_ADDRESS:
+        told["address"] = gettext(UNKNOWN_ADDRESS)
+    return told
+
+
+def _moment(text: str) -> str:
+    """Return e.g. "28 November 2026, 14:05 UTC" for a point in time in ISO 8601."""
+    return f"{dateformat.format(datetime.fromisoformat(text), 'j F Y, H:i')} UTC"
 
 
 def _parts(text: str, subject: str, mail: Claimed, context: dict[str, Any]) -> list[Part]:

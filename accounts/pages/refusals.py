@@ -2,13 +2,23 @@
 
 from typing import Final, NamedTuple
 
-from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext
 from django.utils.translation import gettext_noop as _
 
 from accounts.pages.acts import Act
 from accounts.pages.calls import Answer
 
 _PROVE: Final = _("Prove once more who you are.")
+#: What people read where the API's sentence, by its code, is about calls of the API.
+_ON_PAGES: Final = {
+    "last_superuser": _("This is the last account with all rights. Give them to another one first."),
+    "mfa_not_enabled": _("That is not set up any more."),
+    "mfa_not_started": _("There is nothing to confirm: begin again."),
+    "not_found": _("That is not there any more."),
+    "passkey_not_made": _("The passkey was not added. Try again."),
+    "user_protected": _("This account cannot be deleted here. Ask the people who run this service."),
+}
+_OF_PASSKEYS: Final = frozenset({"challenge_token", "credential"})
 
 
 class Refusal(NamedTuple):
@@ -63,24 +73,13 @@ def of_proof(name: str, act: Act, answer: Answer | None, by_recovery: bool) -> R
     return _refusal(name, answer, {where: [body["detail"]]} if where else {}, {*places.values()})
 
 
-def wait_text(seconds: int) -> str:
-    """Return in the reader's language how long somebody has to wait who tried too often, in whole minutes."""
-    minutes = -(-seconds // 60)
-    text = ngettext(
-        "There were too many attempts. Try again in {count} minute.",
-        "There were too many attempts. Try again in {count} minutes.",
-        minutes,
-    )
-    return text.format(count=minutes)
-
-
 def _refusal(name: str, answer: Answer, errors: dict[str, list[str]], fields: set[str]) -> Refusal:
     """Return a refusal: at the fields that the form has, the rest at none."""
     body = answer.body or {}
     at_fields = {field: reasons for field, reasons in errors.items() if field in fields}
     others = " ".join(gettext(reason) for field, reasons in errors.items() if field not in fields for reason in reasons)
-    wait_s = answer.response.headers.get("Retry-After", "")
-    if answer.status == 429 and wait_s.isdigit():  # noqa: PLR2004 - RFC 6585 §4
-        return Refusal(name, answer.status, wait_text(int(wait_s)), wait_s=wait_s)
-    problem = others or ("" if at_fields else body.get("detail") or _("The request could not be answered."))
-    return Refusal(name, answer.status, problem, at_fields, wait_s)
+    if _OF_PASSKEYS & errors.keys():  # what a script has made, not what somebody has typed
+        return Refusal(name, answer.status, _ON_PAGES["passkey_not_made"])
+    said = _ON_PAGES.get(body.get("code", "")) or body.get("detail") or _("The request could not be answered.")
+    problem = others or ("" if at_fields else said)
+    return Refusal(name, answer.status, problem, at_fields, answer.response.headers.get("Retry-After", ""))

@@ -225,7 +225,9 @@ def _tell(user: User, pending: PendingDeletion, *, disowned: bool) -> None:
         user_id=user.pk,
         token_id=token_id,
         facts={
-            "due": pending.due_at.strftime(_TIME_FORMAT),
+            "due_at": pending.due_at.isoformat(),
+            "made_at": user.created_at.isoformat(),
+            "due": pending.due_at.strftime(_TIME_FORMAT),  # what workers of an earlier release say, as "made" is
             "disowned": disowned,
             "unproved": unproved,
             "made": user.created_at.strftime(_TIME_FORMAT),

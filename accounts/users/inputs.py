@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Final
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
+from django.utils.translation import gettext
 from rest_framework import serializers
 from rest_framework.settings import api_settings
 
@@ -149,7 +150,8 @@ def validate_language(code: str) -> None:
     """
     codes = [known for known, _ in settings.LANGUAGES]
     if code and code not in codes:
-        raise ValidationError(f"Send one of {', '.join(codes)}, or nothing for the browser's.", code="language")
+        message = gettext("Send one of {codes}, or nothing for the browser's.").format(codes=", ".join(codes))
+        raise ValidationError(message, code="language")
 
 
 class LanguageInput(serializers.Serializer[Any]):

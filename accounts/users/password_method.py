@@ -1,5 +1,7 @@
 """The password as a way to prove again who one is; wrong passwords have a count of their own (``throttling``)."""
 
+from django.utils.translation import gettext_noop as _
+
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event, Outcome
 from accounts.errors import InvalidCredentials
@@ -17,7 +19,7 @@ class PasswordMethod(Method):
 
     name = "password"
     fields = ("password",)
-    missing = FieldError("password", "required", "Send your password.")
+    missing = FieldError("password", "required", _("Send your password."))
 
     def serves(self, person: Credentials, event: Event) -> bool:
         """Tell whether the password suffices."""
@@ -40,5 +42,5 @@ class PasswordMethod(Method):
                 user_id=person.id,
                 session_id=asked.session_id,
             )
-            raise InvalidCredentials("The current password is wrong: check it and try again.")
+            raise InvalidCredentials(_("The current password is wrong: check it and try again."))
         await throttling.succeeded(attempt)

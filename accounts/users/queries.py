@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from django.db import DEFAULT_DB_ALIAS, models
 from django.db.models import Exists, F, Q
+from django.utils.translation import gettext_noop as _
 
 from accounts import names
 from accounts.users import invariants, second_factors
@@ -26,7 +27,7 @@ from ironauth.infrastructure.db.compiled import (
     given_row,
 )
 
-GONE: Final = "This account does not exist any more: sign in again."
+GONE: Final = _("This account does not exist any more: sign in again.")
 
 
 class Credentials(NamedTuple):

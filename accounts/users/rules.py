@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from django.conf import settings
 from django.db.models import QuerySet
+from django.utils.translation import gettext_noop as _
 
 from accounts.errors import DeletionPending, LastSuperuser, LastWayIn, PasswordChanged
 from accounts.users import queries as user_queries
@@ -45,7 +46,7 @@ def locked(user_id: uuid.UUID, *, epoch: int | None = None) -> User:
     if user is None or not user.is_active:
         raise NotAuthenticated(user_queries.GONE)
     if epoch is not None and user.session_epoch != epoch:
-        raise NotAuthenticated("This session has ended: sign in again.")
+        raise NotAuthenticated(_("This session has ended: sign in again."))
     return user
 
 

@@ -4,6 +4,7 @@ import re
 from typing import Final, NamedTuple
 
 from django.http import HttpRequest
+from django.utils.translation import gettext_noop as _
 
 from ironauth.config.cookies import ACCESS, name_of
 from ironauth.infrastructure.core.live_settings import live
@@ -79,7 +80,7 @@ def refuse_login_csrf(request: HttpRequest) -> None:
     meta = request.META
     from_browser = "HTTP_ORIGIN" in meta or meta.get("HTTP_SEC_FETCH_SITE") not in (None, "none")
     if from_browser and not cookies.origin_allowed(request):
-        raise CrossOrigin("Sign in from this site's own pages, or from an origin in IRONAUTH_TRUSTED_ORIGINS.")
+        raise CrossOrigin(_("Sign in from this site's own pages, or from an origin in IRONAUTH_TRUSTED_ORIGINS."))
 
 
 def bearer_token(header: str) -> str | None:

@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 import msgspec
 from django.core.exceptions import TooManyFieldsSent
 from django.http import HttpResponse
+from django.utils.translation import gettext_noop as _
 from rest_framework import exceptions
 
 from ironauth.infrastructure.api.openapi_errors import OAuthErrors
@@ -91,12 +92,12 @@ def unique_parameters(data: Any) -> dict[str, str]:
         InvalidRequest: one is repeated (RFC 6749 §3.1) or there are more than any request has.
     """
     if len(data) > MAX_PARAMETERS:
-        raise InvalidRequest("The request has too many parameters.")
+        raise InvalidRequest(_("The request has too many parameters."))
     found = {}
     for name in data:
         values = data.getlist(name)
         if len(values) > 1:
-            raise InvalidRequest("A parameter was sent more than once.")
+            raise InvalidRequest(_("A parameter was sent more than once."))
         if values[0]:
             found[name] = values[0]
     return found

@@ -13,11 +13,11 @@ from django.db import models
 
 from accounts.lockout.rate_limits import mac
 from accounts.outbox import queue as outbox
-from accounts.outbox.kinds import Kind
+from accounts.outbox.kinds import UNKNOWN_ADDRESS, Kind
 from accounts.users.outputs import Account
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.ids import new_id
-from ironauth.infrastructure.core.user_agents import family, kind
+from ironauth.infrastructure.core.user_agents import family, kind, parts
 from ironauth.infrastructure.db.compiled import CompiledInsert, CompiledSelect, CompiledUpdate, Param, given_row
 from ironauth.infrastructure.http.client_context import ClientContext
 from tokens.sessions.models import KnownDevice
@@ -91,10 +91,15 @@ def _add(user_id: UUID, known: list[_Known], new: _Known) -> None:
 
 def _tell(account: Account, context: ClientContext, now: datetime) -> None:
     """Queue the message. One query."""
+    browser, system = parts(context.user_agent)  # in our words: it is sent in this product's name
     facts = {
+        "seen_at": now.isoformat(),
+        "browser": browser,
+        "system": system,
+        "address": context.address or UNKNOWN_ADDRESS,
+        # What workers of an earlier release say of it.
         "time": f"{now.day} {now:%B %Y, %H:%M} UTC",
-        "device": kind(context.user_agent),  # in our words: it is sent in this product's name
-        "address": context.address or "unknown",
+        "device": kind(context.user_agent),
     }
     outbox.enqueue(Kind.NEW_DEVICE, recipient=account.user.email, user_id=account.id, facts=facts)
 

@@ -8,6 +8,8 @@ from datetime import datetime
 from typing import ClassVar, Protocol
 from uuid import UUID
 
+from django.utils.translation import gettext_noop as _
+
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event, Outcome
 from accounts.errors import InvalidCredentials, InvalidEmailCode
@@ -35,6 +37,7 @@ from tokens.sign_in.mfa_token import MfaTicket
 
 #: What more than one factor is called: a value of RFC 8176.
 MULTIPLE = "mfa"
+_CHANGED = _("The account was changed while you were signing in: sign in again.")
 
 
 class SignInProof(Protocol):
@@ -90,7 +93,7 @@ class ByPassword:
 
     def account_changed(self) -> DomainError:
         """Return an error that only who knows the password gets to see."""
-        return InvalidCredentials("The account was changed while you were signing in: sign in again.")
+        return InvalidCredentials(_CHANGED)
 
     async def record_refusal(self, error: DomainError, context: ClientContext) -> None:
         """Leave the refusal in the trail."""
@@ -139,7 +142,7 @@ class ByKeptDevice:
 
     def account_changed(self) -> DomainError:
         """Return an error that only who knows the password gets to see."""
-        return InvalidCredentials("The account was changed while you were signing in: sign in again.")
+        return InvalidCredentials(_CHANGED)
 
     async def record_refusal(self, error: DomainError, context: ClientContext) -> None:
         """Leave the refusal in the trail."""
@@ -271,7 +274,7 @@ class ByUpstream:
 
     def account_changed(self) -> DomainError:
         """Return that the sign-in begins again."""
-        return InvalidCredentials("The account was changed while you were signing in: sign in again.")
+        return InvalidCredentials(_CHANGED)
 
     async def record_refusal(self, error: DomainError, context: ClientContext) -> None:
         """Leave the refusal in the trail."""

@@ -6,6 +6,8 @@
 import uuid
 from typing import Final
 
+from django.utils.translation import gettext_noop as _
+
 from accounts.audit.recording import Event
 from accounts.lockout import rate_limits
 from accounts.mfa.errors import InvalidMfaCode, MfaNotEnabled
@@ -27,7 +29,7 @@ from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.telemetry.logs import get_logger
 
 # No recovery code is the way out of this one, as it is at a sign-in.
-_NOT_YET: Final = "The code does not fit. Check the clock of the phone, and that the app shows this account."
+_NOT_YET: Final = _("The code does not fit. Check the clock of the phone, and that the app shows this account.")
 
 
 async def start_totp(*, user_id: uuid.UUID) -> TotpSetup:

@@ -2,6 +2,11 @@
 
 import re
 
+from django.utils.translation import gettext
+from django.utils.translation import gettext_noop as _
+
+_BROWSER = _("a browser")
+_APPLICATION = _("an application")
 #: Product tokens in the order in which they tell: Edge and Opera claim to be Chrome, Chrome claims to be Safari.
 _PRODUCTS = (
     ("Edg", "Edge"), ("EdgA", "Edge"), ("EdgiOS", "Edge"), ("OPR", "Opera"), ("Firefox", "Firefox"),
@@ -26,13 +31,29 @@ def short_name(user_agent: str) -> str:
     return user_agent if len(user_agent) <= _SHOWN else f"{user_agent[: _SHOWN - 1]}…"
 
 
-def kind(user_agent: str) -> str:
-    """Return e.g. "Firefox on Windows" or "an application": in our words alone, and the same after an update."""
-    browser = ""
+def parts(user_agent: str) -> tuple[str, str]:
+    """Return e.g. "Firefox" and "Windows": in our words alone, and the same after an update; "" for no known system."""
+    browser = _APPLICATION
     if user_agent.startswith("Mozilla/"):
-        browser = next((name for token, name in _PRODUCTS if re.search(rf"\b{token}/\d", user_agent)), "a browser")
-    system = _system(user_agent)
-    return f"{browser or 'an application'} on {system}" if system else browser or "an application"
+        browser = next((name for token, name in _PRODUCTS if re.search(rf"\b{token}/\d", user_agent)), _BROWSER)
+    return browser, _system(user_agent)
+
+
+def kind(user_agent: str) -> str:
+    """Return e.g. "Firefox on Windows" or "an application", in English."""
+    browser, system = parts(user_agent)
+    return f"{browser} on {system}" if system else browser
+
+
+def described(browser: str, system: str) -> str:
+    """Return the same in the language of what is written now.
+
+    Args:
+        browser: The first of `parts`.
+        system: The second.
+    """
+    name = gettext(browser)
+    return gettext("{browser} on {system}").format(browser=name, system=system) if system else name
 
 
 def family(user_agent: str) -> str:

@@ -70,10 +70,16 @@ def page(template: str = "404.html", status: int = 404) -> HttpResponse:
     )
 
 
-def page_for(request: HttpRequest) -> HttpResponse:
-    """Return the page for a path that nothing is at, in the language of the reader."""
+def page_for(request: HttpRequest, template: str = "404.html", status: int = 404) -> HttpResponse:
+    """Return the page, for a path that nothing is at unless said otherwise, in the language of the reader.
+
+    Args:
+        request: Chooses the language.
+        template: A template that needs no context.
+        status: The status of the response.
+    """
     with language.spoken(request) as code:
-        response = page()
+        response = page(template, status)
     language.declare(request, response, code)
     return response
 
@@ -121,7 +127,7 @@ def ambiguous_cookies(request: HttpRequest) -> HttpResponse | None:
     except AmbiguousCookies as error:
         get_logger().warning("cookies_refused", path=request.path)
         if prefers_page(request):
-            return page("400_cookies.html", error.status)
+            return page_for(request, "400_cookies.html", error.status)
         return exception_handler(error, {})
     return None
 

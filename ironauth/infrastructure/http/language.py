@@ -44,8 +44,7 @@ FORM_ERRORS: Final = (
 
 def chosen(request: HttpRequest) -> str:
     """Return the code of the language for a request, one of ``settings.LANGUAGES``."""
-    kept = [request.COOKIES.get(cookies.name_of(cookie), "")[:LONGEST] for cookie in (OWN_LANGUAGE, LANGUAGE)]
-    for tags in (_asked(request), kept, _accepted(request)):
+    for tags in (_asked(request), _kept(request), _accepted(request)):
         for tag in tags:
             if tag and (found := _supported(tag)):
                 return found
@@ -93,6 +92,15 @@ def keep_own(response: HttpResponse, code: str) -> None:
 
 def _asked(request: HttpRequest) -> list[str]:
     return request.GET.get("ui_locales", "")[:LONGEST].split()[:MOST_TAGS]
+
+
+def _kept(request: HttpRequest) -> list[str]:
+    """Return what the browser's cookies say; nothing where they are ambiguous, which a page has to say."""
+    try:
+        held = request.COOKIES
+    except cookies.AmbiguousCookies:
+        return []
+    return [held.get(cookies.name_of(cookie), "")[:LONGEST] for cookie in (OWN_LANGUAGE, LANGUAGE)]
 
 
 def _accepted(request: HttpRequest) -> list[str]:

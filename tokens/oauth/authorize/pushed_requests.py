@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 
 import msgspec
 from django.http import HttpResponse, QueryDict
+from django.utils.translation import gettext_noop as _
 from drf_spectacular.utils import extend_schema
 
 from ironauth.infrastructure.api.views import ApiRequest
@@ -156,7 +157,7 @@ async def taken(*, client: Client, request_uri: str) -> QueryDict:
     handle = request_uri.removeprefix(PREFIX)
     parameters = await database().write(take, client=client, handle=handle)
     if parameters is None:
-        raise Unanswerable("The application's request has expired or was used before: start again from there.")
+        raise Unanswerable(_("The application's request has expired or was used before: start again from there."))
     query = QueryDict(mutable=True)
     query.update(parameters)
     return query

@@ -165,8 +165,10 @@ def target_of(client: Client, query: QueryDict) -> Target:
         raise Unanswerable(_("The request does not say where to continue: redirect_uri is missing, or was sent twice."))
     if not redirect_uris.matches(client.redirect_uris, uris[0]):
         raise Unanswerable(
-            "The application has not registered the address it wants to continue at (redirect_uri). Go back to it, "
-            "and tell the people who run it."
+            _(
+                "The application has not registered the address it wants to continue at (redirect_uri). Go back to it, "
+                "and tell the people who run it."
+            )
         )
     mode, state = (_only(query, name) for name in ("response_mode", "state"))
     known = mode if mode in set(ResponseMode) else ResponseMode.QUERY.value

@@ -5,6 +5,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from django.db import IntegrityError
+from django.utils.translation import gettext_noop as _
 
 from ironauth.infrastructure.db.faults import refers_to_nothing
 from ironauth.infrastructure.db.unit_of_work import about_to_commit, database
@@ -243,7 +244,9 @@ def _issue(request: AuthorizationRequest, client: Client, session: StoredSession
 
 def _gone(error: IntegrityError) -> Exception:
     """Return what to raise when a code could not be stored."""
-    return Unanswerable("The application or the account has just been deleted.") if refers_to_nothing(error) else error
+    return (
+        Unanswerable(_("The application or the account has just been deleted.")) if refers_to_nothing(error) else error
+    )
 
 
 def _told(request: AuthorizationRequest, decision: Decision) -> Decision:

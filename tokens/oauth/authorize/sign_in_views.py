@@ -7,7 +7,7 @@ from uuid import UUID
 import msgspec
 from django.conf import settings
 from django.http import HttpResponse
-from django.utils.translation import get_language, gettext
+from django.utils.translation import gettext
 from django.utils.translation import gettext_noop as _
 from drf_spectacular.utils import extend_schema
 from rest_framework import exceptions
@@ -15,12 +15,11 @@ from rest_framework import exceptions
 from accounts.errors import EmailNotVerified, PasswordChangeRequired
 from accounts.mfa.kept_devices import services as kept_devices
 from accounts.mfa.passkeys.errors import InvalidPasskey
-from accounts.pages.refusals import wait_text
 from accounts.users.proofs import Shown
 from ironauth.infrastructure.api.views import ApiRequest
 from ironauth.infrastructure.cache.two_level import token_cache
 from ironauth.infrastructure.core import strict_json
-from ironauth.infrastructure.core.errors import DomainError, Throttled
+from ironauth.infrastructure.core.errors import DomainError
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.http.client_context import ClientContext
 from tokens.clients.registry import Client
@@ -265,6 +264,4 @@ def refusal_of(error: DomainError) -> dict[str, Any]:
     """Return what a page says of a refusal, with its status and headers."""
     remedy = next((name for kind, name in _REMEDIES.items() if isinstance(error, kind)), "")
     detail = " ".join(gettext(reason.message) for reason in error.errors) or error.detail
-    if isinstance(error, Throttled) and error.retry_after_s and not (get_language() or "en").startswith("en"):
-        detail = wait_text(error.retry_after_s)  # the sentence of the API, with its remedies, is English
     return {"problem": detail, "status": error.status, "headers": error.headers, "remedy": remedy}

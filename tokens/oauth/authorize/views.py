@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 import msgspec
 from django.http import HttpResponse, QueryDict
+from django.utils.translation import gettext
 from django.utils.translation import gettext_noop as _
 from drf_spectacular.utils import extend_schema
 from rest_framework import exceptions
@@ -177,7 +178,7 @@ class AuthorizeView(OAuthPage):
     async def get(self, request: ApiRequest) -> HttpResponse:
         """Answer a client's authorization request, or ask the person what it takes to."""
         if len(request.META.get("QUERY_STRING", "")) > MAX_BYTES:
-            raise Unanswerable(f"The request is longer than {MAX_BYTES} bytes: the application may push it instead.")
+            raise Unanswerable(_too_long())
         await providers.refresh()
         client, wanted = await _read(request.query_params)
         begun, cookie = authorization_state.begin(wanted), sso_session.read_cookie(request)
@@ -200,7 +201,7 @@ class AuthorizeView(OAuthPage):
         """Make a GET of it: no cookie of ours comes with a form of another site, and all of them with a redirect."""
         query = request.data.urlencode()
         if len(query) > MAX_BYTES:
-            raise Unanswerable(f"The request is longer than {MAX_BYTES} bytes: the application may push it instead.")
+            raise Unanswerable(_too_long())
         return responses.repeated(request.path, query)
 
 
@@ -231,6 +232,11 @@ class ConsentView(OAuthPage):
             request=state.request, client=client, cookie=cookie, session_id=state.session_id
         )
         return self.shown(request, state, client, decision)
+
+
+def _too_long() -> str:
+    text = gettext("The request is longer than {most} bytes: the application may push it instead.")
+    return text.format(most=MAX_BYTES)
 
 
 async def _accounts(request: ApiRequest) -> list[Held]:

@@ -5,6 +5,8 @@ from uuid import UUID
 
 import msgspec
 from django.http import QueryDict
+from django.utils.translation import gettext
+from django.utils.translation import gettext_noop as _
 
 from ironauth.infrastructure.crypto import stateless_token
 from ironauth.infrastructure.crypto.master_keys import register_purpose
@@ -58,18 +60,21 @@ async def read(query: QueryDict) -> LogoutRequest:
     except InvalidRequest as error:
         raise Unanswerable(error.detail) from error
     if len(query.urlencode()) > MAX_BYTES:
-        raise Unanswerable(f"The request is longer than {MAX_BYTES} bytes.")
+        raise Unanswerable(gettext("The request is longer than {most} bytes.").format(most=MAX_BYTES))
     named, uri = given.get("client_id", ""), given.get("post_logout_redirect_uri", "")
     hint = await id_tokens.read_hint(given["id_token_hint"]) if "id_token_hint" in given else None
     if hint is not None and named and hint.client_id != named:
-        raise Unanswerable("id_token_hint was given to another application than client_id names.")
+        raise Unanswerable(_("id_token_hint was given to another application than client_id names."))
     if hint is None and "id_token_hint" in given:
         return LogoutRequest(await clients.find_for_stranger(named), "", "", None)
     client = await clients.find_for_stranger(hint.client_id if hint is not None else named)
     if uri and (client is None or uri not in client.post_logout_redirect_uris):
         raise Unanswerable(
-            "The application asks to continue to an address that is not registered for it: post_logout_redirect_uri "
-            "must be one of its own, character by character, and comes with id_token_hint or client_id."
+            _(
+                "The application asks to continue to an address that is not registered for it: "
+                "post_logout_redirect_uri must be one of its own, character by character, and comes with "
+                "id_token_hint or client_id."
+            )
         )
     person = None
     if hint is not None and client is not None:

@@ -17,9 +17,9 @@ async function options() {
   } catch {
     throw new Error(texts.offline);
   }
-  const json = await answer.json().catch(() => ({}));
-  if (!answer.ok) throw new Error(json.detail || texts.offline);
-  return json;
+  // The API's own sentence is English.
+  if (!answer.ok) throw new Error({ 401: texts.late, 429: texts.busy, 503: texts.busy }[answer.status] ?? texts.offline);
+  return answer.json().catch(() => { throw new Error(texts.offline); });
 }
 
 function send({ challenge_token, credential }) {
