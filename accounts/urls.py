@@ -2,6 +2,7 @@
 
 from django.urls import URLPattern, path
 
+from accounts.acts.views import UserActView
 from accounts.email import views as email_views
 from accounts.mfa import urls as mfa_urls
 from accounts.own_account.views import LanguageView, MeView, SignupView
@@ -46,6 +47,7 @@ staff_urlpatterns: list[URLPattern] = [
     path("users/invitations", InvitationsView.as_view(), name="invitations"),
     path("users/invitations/<uuid:invitation_id>", InvitationView.as_view(), name="invitation"),
     path("users/<uuid:user_id>", UserView.as_view(), name="user"),
+    path("users/<uuid:user_id>/acts/<slug:act>", UserActView.as_view(), name="user-act"),
     path("users/<uuid:user_id>/verdict", VerdictView.as_view(), name="user-verdict"),
     path("users/<uuid:user_id>/failures", FailuresView.as_view(), name="user-failures"),
     path("users/<uuid:user_id>/roles/<str:role>", MembershipView.as_view(), name="user-role"),

@@ -19,6 +19,8 @@ class TokensConfig(AppConfig):
         Clients are told of logouts, also when all sessions of a person end. Each table has its rule for the first proof
         of an address.
         """
+        from accounts.access import rights  # noqa: PLC0415 - as below
+        from accounts.admin import audit_trail  # noqa: PLC0415 - as below
         from accounts.federation.models import PROVIDERS_TAG  # noqa: PLC0415 - as below
         from accounts.users import invariants  # noqa: PLC0415 - as below
         from ironauth.infrastructure.cache.invalidation import invalidation_feed  # noqa: PLC0415 - as below
@@ -27,6 +29,7 @@ class TokensConfig(AppConfig):
         from tokens import export, first_proof  # noqa: PLC0415 - as below
         from tokens.access import openapi as _openapi  # noqa: F401, PLC0415 - drf-spectacular finds its class
         from tokens.admin import devices as admin_devices  # noqa: PLC0415 - as below
+        from tokens.clients import queries as client_queries  # noqa: PLC0415 - as above
         from tokens.clients import units as client_units  # noqa: PLC0415 - as above
         from tokens.keys import units as key_rotation  # noqa: PLC0415 - as above
         from tokens.keys.store import key_store, load_at_startup  # noqa: PLC0415 - models load before this runs
@@ -50,6 +53,8 @@ class TokensConfig(AppConfig):
         ending.clients_signed_out.connect(logout_notices.queue, dispatch_uid="tokens.logout_notices")
         client_units.client_ends.connect(oauth_expiry.end_of_client, dispatch_uid="tokens.oauth_ends")
         client_units.client_ends.connect(sessions.end_of_client, dispatch_uid="tokens.sessions_end")
+        rights.register_machines(client_queries.rights_of_machine)
+        audit_trail.register_machines(client_queries.names_of)
         key_rotation.register_token_life(client_units.longest_access_token_s)
         invalidation_feed().subscribe(key_rotation.KEYS_TAG, key_store().outdated)
         invalidation_feed().subscribe(PROVIDERS_TAG, upstream_providers.outdated)

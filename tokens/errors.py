@@ -76,6 +76,14 @@ class InsufficientScope(PermissionDenied):
         super().__init__(headers={"WWW-Authenticate": challenge}, members={"scope": scope})
 
 
+class NotAdministering(PermissionDenied):
+    """A client calls an act of staff with a token of its own, and nobody has let it administer."""
+
+    code = "client_does_not_administer"
+    title = "Client does not administer"
+    detail = "This client may not administer: a superuser sets that, and the scopes, on its page in the admin."
+
+
 class DelegatedToken(PermissionDenied):
     """A client acts for somebody with a token it got in exchange, and would change what is theirs alone."""
 

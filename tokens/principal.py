@@ -25,6 +25,8 @@ class Principal(msgspec.Struct, frozen=True):
         jkt: The thumbprint of the key that alone may use the token (RFC 9449); "" for none.
         delegated: A client acts for them with a token it got in exchange (RFC 8693 §4.1).
         acting: The member of staff who is signed in as them; such a principal is in no cache.
+        administration: The scopes of the administration that the token's client may use for them; all, for a token
+            with the scope ``account``, which need not be named.
     """
 
     user: UserOut
@@ -41,6 +43,7 @@ class Principal(msgspec.Struct, frozen=True):
     jkt: str = ""
     delegated: bool = False
     acting: ActingOut | None = None
+    administration: frozenset[str] = frozenset()
 
     @property
     def is_authenticated(self) -> bool:
@@ -50,6 +53,11 @@ class Principal(msgspec.Struct, frozen=True):
     @property
     def is_anonymous(self) -> bool:
         """Always False."""
+        return False
+
+    @property
+    def is_machine(self) -> bool:
+        """Always False: a person is behind it."""
         return False
 
     @property

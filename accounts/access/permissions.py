@@ -10,6 +10,7 @@ from rest_framework.permissions import BasePermission, IsAuthenticated
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
+from accounts.access import scopes
 from accounts.access.rights import REMOVE_FACTORS, rights_of
 from accounts.audit import recording as audit
 from accounts.errors import MfaEnrolmentRequired
@@ -38,7 +39,7 @@ class StaffPermission(BasePermission):
         if caller is None or not caller.is_authenticated:
             return False
         try:
-            if settings.IRONAUTH_STAFF_MFA == "required" and "mfa" not in caller.amr.split() and self._needs(request):
+            if _lacks_factor(caller) and self.needs(request):
                 await self.require(request)
                 raise MfaEnrolmentRequired
             if request.method not in getattr(view, "rights_in_unit", ()):
@@ -53,11 +54,11 @@ class StaffPermission(BasePermission):
 
         One read on the database pool.
         """
-        if permission := self._needs(request):
+        if permission := self.needs(request):
             caller: Any = request.user
             (await database().read(rights_of, caller.id)).require(permission)
 
-    def _needs(self, request: Request) -> str | None:
+    def needs(self, request: Request) -> str | None:
         """Return the permission the method needs; None for OPTIONS, and for what no view answers."""
         return self.needed.get("GET" if request.method == "HEAD" else request.method or "")
 
@@ -135,6 +136,14 @@ class StaffView(AsyncAPIView):
                 "without the first a stranger is refused as somebody who lacks a right"
             )
 
+    def scope_of(self, request: ApiRequest) -> str | None:
+        """Return the scope that a token needs for this request; None for what no token but an account's own may do."""
+        for permission in self.permission_classes:
+            if issubclass(permission, StaffPermission):
+                needed = permission().needs(request)
+                return scopes.scope_of(needed) if needed else None
+        return None
+
     async def require_rights(self, request: ApiRequest) -> None:
         """Raise ``PermissionDenied`` when the caller lacks what the method needs; one read on the database pool."""
         for permission in self.permission_classes:
@@ -164,6 +173,11 @@ class StaffView(AsyncAPIView):
         except Exception:
             await self.require_rights(request)
             raise
+
+
+def _lacks_factor(caller: Any) -> bool:
+    """Tell whether a person's session has seen no second factor where staff need one; a machine has none to show."""
+    return settings.IRONAUTH_STAFF_MFA == "required" and not caller.is_machine and "mfa" not in caller.amr.split()
 
 
 def _is_right(permission: object) -> bool:

@@ -21,14 +21,24 @@ type Permissions = frozenset[str]
 
 #: Who holds it may remove the second factors of others, or leave an address unproved where that would remove them.
 REMOVE_FACTORS: Final = "accounts.reset_mfa"
+#: What tells which rights a client has by itself; the room of clients registers it.
+_machines: Final[list[Callable[[uuid.UUID], Permissions | None]]] = []
 
 
 class Rights(msgspec.Struct, frozen=True):
-    """The rights of one active user at one moment; a superuser holds all."""
+    """The rights of one active user, or one machine, at one moment; a superuser holds all.
+
+    Attributes:
+        user_id: The user, or the client that a machine is.
+        is_superuser: Never true of a machine.
+        permissions: Each as ``app_label.codename``.
+        is_machine: A client calls with a token of its own (``scopes``).
+    """
 
     user_id: uuid.UUID
     is_superuser: bool
     permissions: Permissions
+    is_machine: bool = False
 
     def holds(self, *permissions: str) -> bool:
         """Tell whether all of ``permissions`` (``app_label.codename``) are held."""
@@ -81,15 +91,37 @@ class Rights(msgspec.Struct, frozen=True):
 
 
 def rights_of(user_id: uuid.UUID) -> Rights:
-    """Return the rights of an active user; a unit of work. One query for a superuser, three for others.
+    """Return the rights of an active user, or of a machine; a unit of work.
+
+    One query for a superuser, two for a machine, three for others.
 
     Raises:
-        NotAuthenticated: The account is gone or inactive.
+        NotAuthenticated: The account is gone or inactive, or the client may not administer.
     """
     user = user_queries.find(user_id)
-    if user is None or not user.is_active:
+    if user is None:
+        return _rights_of_machine(user_id)
+    if not user.is_active:
         raise NotAuthenticated
     return rights_of_user(user)
+
+
+def _rights_of_machine(client_id: uuid.UUID) -> Rights:
+    for permissions_of_machine in _machines:
+        held = permissions_of_machine(client_id)
+        if held is not None:
+            return Rights(user_id=client_id, is_superuser=False, permissions=held, is_machine=True)
+    raise NotAuthenticated
+
+
+def register_machines(permissions_of: Callable[[uuid.UUID], Permissions | None]) -> None:
+    """Have clients ask for acts of staff.
+
+    Args:
+        permissions_of: A unit of work that returns the rights of the client of this id; None where it may not
+            administer, or is no client.
+    """
+    _machines.append(permissions_of)
 
 
 def target_of(actor_id: uuid.UUID, user_id: uuid.UUID, permission: str) -> tuple[Rights, User | None]:

@@ -3,63 +3,28 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from itertools import batched
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from django.contrib import admin, messages
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.contrib.admin.models import CHANGE, LogEntry
 from django.contrib.auth.models import Permission
 from django.db import transaction
-from django.db.models import Count, Q
+from django.db.models import Count
 from django.http import HttpRequest
 from django.template.response import TemplateResponse
 from django.urls import reverse
 
 from accounts.access.rights import held_by, potential_permissions, rights_of_user
+from accounts.acts.change import Change
 from accounts.users.models import User, UserQuerySet
 from ironauth.infrastructure.admin.actions import CONFIRMED, SHOWN, admin_action, ask
 from ironauth.infrastructure.telemetry.logs import get_logger
 
 #: The field by which a button on a person's page says where to return to.
 PAGE: Final = "page"
-BATCH: Final = 500  # users in one statement; SQLite as first shipped takes 999 variables
-
-
-class Change(NamedTuple):
-    """What an action does to each user, and the words for it, good for one and for many.
-
-    Attributes:
-        name: The name of the action in forms and in the log.
-        title: On the button of a person's page.
-        choice: In the list of actions.
-        done: What the log and the message say was done.
-        warning: What it entails; "" asks nothing first.
-        excluded_note: Which people are spared, in words.
-        permission: As of ``admin_action``.
-        carry_out: Gets the ids of at most ``batch`` users and the caller's, inside a transaction, and records its
-            events.
-        concerns: The people to whose accounts anything is to be done.
-        batch: Users in one transaction.
-        spares_oneself: It would lock the caller out.
-        takes_over: It would help a caller into the account, so people with rights that the caller lacks are spared.
-        step_up: As of ``admin_action``.
-    """
-
-    name: str
-    title: str
-    choice: str
-    done: str
-    warning: str
-    excluded_note: str
-    permission: str
-    carry_out: Callable[[Sequence[uuid.UUID], uuid.UUID], None]
-    concerns: Q = Q()
-    batch: int = BATCH
-    spares_oneself: bool = False
-    takes_over: bool = False
-    step_up: bool = True
 
 
 def as_action(change: Change) -> Callable[..., TemplateResponse | None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, date, datetime, time, timedelta
 from functools import cached_property
 from typing import Any, Final, NamedTuple
@@ -37,6 +37,7 @@ from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.ids import first_id_at
 from ironauth.infrastructure.db import networks
 
+SEE_CLIENTS: Final = "tokens.view_oauthclient"
 COUNTED: Final = 10_000  # events; counting a million for the sake of a page number takes longer than the page
 MAX_FOUND: Final = 50  # people whose address begins as searched for
 _EXPORT: Final = "accounts_auditevent_export"  # the name of its address
@@ -106,8 +107,9 @@ class _Trail(ChangeList):
         events = list(self.result_list)
         self.result_list: Any = events
         people = addresses(events) if request.user.has_perm("accounts.view_user") else {}
+        machines = machines_of(events, people) if request.user.has_perm(SEE_CLIENTS) else {}
         for event in events:
-            event.people = people
+            event.people, event.machines = people, machines
 
 
 def addresses(events: list[Any]) -> dict[uuid.UUID, str]:
@@ -115,6 +117,30 @@ def addresses(events: list[Any]) -> dict[uuid.UUID, str]:
     ids = {one for event in events for one in (event.actor_id, event.user_id) if one is not None}
     people = User.objects.filter(pk__in=ids).values_list("pk", "email", "pending_deletion__requested_at")
     return {user_id: emails.describe(email, deleted_at) for user_id, email, deleted_at in people}
+
+
+#: What names clients that did something by themselves; the room of clients registers it.
+_names_of_machines: Final[list[Callable[[Iterable[uuid.UUID]], Mapping[uuid.UUID, str]]]] = []
+
+
+def register_machines(names_of: Callable[[Iterable[uuid.UUID]], Mapping[uuid.UUID, str]]) -> None:
+    """Have the trail name clients that administer by themselves.
+
+    Args:
+        names_of: Returns the names of those ids that are clients'.
+    """
+    _names_of_machines.append(names_of)
+
+
+def machines_of(events: list[Any], people: Mapping[uuid.UUID, str]) -> dict[uuid.UUID, str]:
+    """Return the names of the clients that did these events by themselves. One query, none where people did all.
+
+    Args:
+        events: The events of a page.
+        people: The people that are known to be in them.
+    """
+    ids = {event.actor_id for event in events if event.actor_id is not None} - people.keys()
+    return {one: name for names_of in _names_of_machines if ids for one, name in names_of(ids).items()}
 
 
 class _Codes(KnownValues):
@@ -300,6 +326,8 @@ class AuditEventAdmin(ReadOnly, admin.ModelAdmin):  # type: ignore[type-arg] # D
         event: Any = super().get_object(request, object_id, from_field)
         if event is not None and request.user.has_perm("accounts.view_user"):
             event.people = addresses([event])
+        if event is not None and request.user.has_perm(SEE_CLIENTS):
+            event.machines = machines_of([event], getattr(event, "people", {}))
         return event
 
     def get_search_results(
@@ -346,7 +374,8 @@ class AuditEventAdmin(ReadOnly, admin.ModelAdmin):  # type: ignore[type-arg] # D
         """Return who did it."""
         if event.actor_id is not None and event.actor_id == event.user_id:
             return THEMSELVES
-        return _person(event, event.actor_id)
+        machine = getattr(event, "machines", {}).get(event.actor_id)
+        return f"{machine} (application)" if machine else _person(event, event.actor_id)
 
     @admin.display(description="account")
     def user(self, event: AuditEvent) -> str:

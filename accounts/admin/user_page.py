@@ -14,9 +14,9 @@ from django.utils.http import urlencode
 from django.utils.safestring import SafeString, mark_safe
 
 from accounts.access.rights import REMOVE_FACTORS
+from accounts.acts.changes import CHANGES
 from accounts.admin.actions import offered, person_page
 from accounts.admin.audit_trail import THEMSELVES, addresses
-from accounts.admin.changes import CHANGES
 from accounts.audit.events import phrase
 from accounts.audit.models import AuditEvent
 from accounts.federation import queries as federation

@@ -18,10 +18,10 @@ from django.utils.formats import date_format
 from accounts import email_address as emails
 from accounts import names
 from accounts.access.rights import permissions_of, rights_of_request
+from accounts.acts.changes import CHANGES
 from accounts.admin.access import step_up as admin_step_up
 from accounts.admin.actions import as_action
 from accounts.admin.audited import Audited
-from accounts.admin.changes import CHANGES
 from accounts.admin.forms import OwnPasswordForm, SetPasswordForm, UserAddForm, UserEditForm
 from accounts.admin.permissions import PermissionChoices, offered
 from accounts.admin.user_page import UserPage

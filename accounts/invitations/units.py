@@ -12,7 +12,7 @@ from django.conf import settings
 
 from accounts import email_address as emails
 from accounts.access import roles as access_roles
-from accounts.access.rights import rights_of
+from accounts.access.rights import Rights, rights_of
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event
 from accounts.email import first_proof
@@ -34,10 +34,11 @@ from accounts.users.models import User
 from accounts.users.outputs import UserOut, user_out
 from accounts.users.queries import Holder
 from ironauth.infrastructure.core import clock
-from ironauth.infrastructure.core.errors import NotFound
+from ironauth.infrastructure.core.errors import NotFound, PermissionDenied
 from ironauth.infrastructure.core.ids import new_id
 
 ADD, VIEW, DELETE = "accounts.add_invitation", "accounts.view_invitation", "accounts.delete_invitation"
+NO_ROLES: Final = "Who invites has to hold the rights of a role when the person accepts: give roles afterwards."
 NO_INVITATION: Final = "There is no invitation with this id that waits for an answer."
 
 
@@ -121,8 +122,8 @@ def _taken_over(holder: Holder, row: Invitation, *, encoded: str, name: str) -> 
     return user_out(user, list(user_queries.role_names(user.pk)))
 
 
-def require_may_invite(*, actor_id: uuid.UUID, roles: list[str]) -> None:
-    """Raise what forbids an invitation with these roles; nothing is written.
+def require_may_invite(*, actor_id: uuid.UUID, roles: list[str]) -> Rights:
+    """Return the caller's rights, or raise what forbids an invitation with these roles; nothing is written.
 
     Args:
         actor_id: The member of staff.
@@ -135,9 +136,12 @@ def require_may_invite(*, actor_id: uuid.UUID, roles: list[str]) -> None:
     """
     rights = rights_of(actor_id)
     rights.require(ADD)
+    if rights.is_machine and roles:
+        raise PermissionDenied(NO_ROLES)
     require_grantable(rights, access_roles.named(roles))
     if settings.IRONAUTH_SIGN_UP == "closed":
         raise SignUpClosed("Sign-up is closed (IRONAUTH_SIGN_UP): an invitation would open nothing.")
+    return rights
 
 
 def invite(*, actor_id: uuid.UUID, values: Mapping[str, Any]) -> InvitationOut:
@@ -154,7 +158,7 @@ def invite(*, actor_id: uuid.UUID, values: Mapping[str, Any]) -> InvitationOut:
         DomainError: What ``require_may_invite`` raises.
     """
     roles = sorted(set(values["roles"]))
-    require_may_invite(actor_id=actor_id, roles=roles)
+    rights = require_may_invite(actor_id=actor_id, roles=roles)
     now, key = clock.now(), emails.fold(values["email"])
     waiting = Invitation.objects.filter(email_key=key, accepted_at=None, withdrawn_at=None)
     waiting.filter(expires_at__lte=now).update(withdrawn_at=now)
@@ -165,7 +169,7 @@ def invite(*, actor_id: uuid.UUID, values: Mapping[str, Any]) -> InvitationOut:
         name=values["name"],
         language=values["language"],
         roles=roles,
-        invited_by_id=actor_id,
+        invited_by_id=None if rights.is_machine else actor_id,
         created_at=now,
     )
     _send(row, create=True)

@@ -25,7 +25,7 @@ MAX_CURSOR: Final = 2048  # characters; ours stay below 600
 _ORDERING_CHOICES: Final = tuple(f"{sign}{name}" for name in ORDERINGS for sign in ("", "-"))
 
 
-def _no_controls(text: str) -> None:
+def no_controls(text: str) -> None:
     """Refuse control characters, which no name has and Postgres may not even be asked for."""
     if any(char < " " for char in text):
         raise ValidationError("Control characters cannot be searched for: leave them out.", code="search_character")
@@ -53,7 +53,7 @@ class UserListInput(serializers.Serializer[Any]):
     search = TextField(
         required=False,
         allow_blank=True,
-        validate=_no_controls,
+        validate=no_controls,
         help_text="Words of the e-mail address or the name; all must occur.",
     )
     is_active = serializers.BooleanField(required=False, allow_null=True, default=None)
@@ -67,7 +67,7 @@ class UserListInput(serializers.Serializer[Any]):
             "then looks at; or only others."
         ),
     )
-    role = TextField(required=False, allow_blank=True, validate=_no_controls, help_text="The exact name of a role.")
+    role = TextField(required=False, allow_blank=True, validate=no_controls, help_text="The exact name of a role.")
     ordering = serializers.ChoiceField(required=False, choices=_ORDERING_CHOICES, default=DEFAULT_ORDERING)
     cursor = TextField(required=False, allow_blank=True, help_text="From `next` or `previous` of another page.")
     page_size = serializers.IntegerField(
@@ -97,7 +97,7 @@ class RoleListInput(serializers.Serializer[Any]):
     """Query of ``GET /roles``."""
 
     search = TextField(
-        required=False, allow_blank=True, validate=_no_controls, help_text="Words of the name; all must occur."
+        required=False, allow_blank=True, validate=no_controls, help_text="Words of the name; all must occur."
     )
     ordering = serializers.ChoiceField(required=False, choices=role_units.ORDERINGS, default=role_units.ORDERINGS[0])
     cursor = TextField(required=False, allow_blank=True, help_text="From `next` or `previous` of another page.")
@@ -155,7 +155,7 @@ class AuditFilters(serializers.Serializer[Any]):
     cause = TextField(
         required=False, validate=_code, help_text="Why it failed, e.g. `wrong_password`: `reason` of the details."
     )
-    client = TextField(required=False, validate=_no_controls, help_text="The client_id of the application.")
+    client = TextField(required=False, validate=no_controls, help_text="The client_id of the application.")
     network = TextField(
         required=False, validate=_network, help_text="The address it came from, or a network: `192.0.2.0/24`."
     )

@@ -102,6 +102,10 @@ SPECTACULAR_SETTINGS: dict[str, object] = {
         {"name": "invitations", "description": "People asked to make an account; needs the rights for it"},
         {"name": "audit", "description": "The audit trail; needs the right to read it"},
         {
+            "name": "clients",
+            "description": "The applications that sign their users in here: for staff, and machines that administer",
+        },
+        {
             "name": "oauth",
             "description": "OAuth 2.0 and OpenID Connect: what the applications call that sign their users in here",
         },

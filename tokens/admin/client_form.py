@@ -12,6 +12,7 @@ from accounts import names
 from ironauth.infrastructure.core import strict_json
 from ironauth.infrastructure.core.ids import new_id
 from tokens.clients import rules as client_rules
+from tokens.clients import trust
 from tokens.clients.keys import MAX_FILE_BYTES
 from tokens.clients.models import URI_CHARACTERS, OAuthClient
 from tokens.clients.rules import MAX_URIS
@@ -41,9 +42,6 @@ SCOPE_LABELS: Final = {
     Scope.OFFLINE_ACCESS: "offline_access: tokens outlive the sign-in here",
     Scope.ACCOUNT: "account: everything people may do with their account here",
 }
-NOT_YOURS: Final = (
-    "Only a superuser may do this: with it the application acts for everybody who signs in, superusers too. Ask one."
-)
 
 
 class LinesField(forms.CharField):
@@ -173,6 +171,7 @@ class ClientForm(ModelForm):
         labels: ClassVar[dict[str, str]] = {
             "backchannel_logout_uri": "Back-channel logout URI",
             "auth_method": "Proof",
+            "administers": "Administers this server",
             "require_pkce": "PKCE is required",
             "require_par": "Requests have to be pushed (PAR)",
             "dpop": "Tokens bound to a key (DPoP)",
@@ -230,10 +229,8 @@ class ClientForm(ModelForm):
         for one in client_rules.problems_of(judged):
             found.setdefault(one.field, []).append(ValidationError(one.message, code=one.code))
         if not self.may_trust:
-            if judged.trusted:
-                found.setdefault("trusted", []).append(ValidationError(NOT_YOURS, code="superuser_only"))
-            if Scope.ACCOUNT in judged.scopes:
-                found.setdefault("scopes", []).append(ValidationError(NOT_YOURS, code="superuser_only"))
+            for one in trust.problems_of(judged):
+                found.setdefault(one.field, []).append(ValidationError(one.message, code=one.code))
         return {
             field: problems for field, problems in found.items() if field in self.fields and field not in self.errors
         }

@@ -1,47 +1,12 @@
-"""Kinds of applications: what the form of a new client begins with, so that a name and an address are enough."""
+"""The kinds of applications (``clients.presets``) on the form of a new client."""
 
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from django.http import HttpRequest
 
-from tokens.clients.models import OAuthClient
-from tokens.protocol import GrantType, Scope
+from tokens.clients.presets import PRESETS, Preset
 
 PARAMETER: Final = "preset"
-
-
-class Preset(NamedTuple):
-    """A kind of application. ``initial``: values of the form; ``redirects``: whether people come back to it."""
-
-    words: str
-    initial: dict[str, Any]
-    redirects: bool = False
-
-
-_PEOPLE: Final = [Scope.OPENID.value, Scope.PROFILE.value, Scope.EMAIL.value]
-_LASTING: Final = [GrantType.AUTHORIZATION_CODE.value, GrantType.REFRESH_TOKEN.value]
-_SECRET, _PUBLIC = OAuthClient.AuthMethod.SECRET.value, OAuthClient.AuthMethod.NONE.value
-
-
-def _preset(words: str, auth_method: str, grants: list[str], scopes: list[str], **more: Any) -> Preset:
-    redirects = GrantType.AUTHORIZATION_CODE.value in grants
-    initial = {"auth_method": auth_method, "grants": grants, "scopes": scopes, "require_pkce": True, **more}
-    return Preset(words, initial, redirects)
-
-
-PRESETS: Final = {
-    "web": _preset("Web app", _SECRET, _LASTING, [*_PEOPLE, Scope.OFFLINE_ACCESS.value]),
-    "spa": _preset("Single-page app", _PUBLIC, [GrantType.AUTHORIZATION_CODE.value], _PEOPLE),
-    "native": _preset("Native app", _PUBLIC, _LASTING, [*_PEOPLE, Scope.OFFLINE_ACCESS.value]),
-    "machine": _preset("Machine", _SECRET, [GrantType.CLIENT_CREDENTIALS.value], []),
-    "resource": _preset("Resource server", _SECRET, [GrantType.CLIENT_CREDENTIALS.value], [], resource_server=True),
-    "device": _preset(
-        "Device",
-        _PUBLIC,
-        [GrantType.DEVICE_CODE.value, GrantType.REFRESH_TOKEN.value],
-        [*_PEOPLE, Scope.OFFLINE_ACCESS.value],
-    ),
-}
 
 
 def chosen(request: HttpRequest) -> Preset | None:

@@ -22,10 +22,10 @@ from ironauth.infrastructure.core import clock
 from tokens.admin import client_presets
 from tokens.admin.client_acts import ClientActs, caller_of, page_of, secret_page
 from tokens.admin.client_form import NEW_ID, OTHER_SCOPES, ClientForm, id_of
+from tokens.clients import trust
 from tokens.clients import units as client_units
 from tokens.clients.models import OAuthClient
 from tokens.oauth.models import Consent
-from tokens.protocol import Scope
 from tokens.sessions.models import Session
 
 GRANT_WORDS: Final = {"refresh_token": "", "authorization_code": "sign-in", "client_credentials": "machine"}
@@ -88,8 +88,8 @@ class _Counted(ChangeList):
 class OAuthClientAdmin(CheckedSelection, ClientActs, admin.ModelAdmin):  # type: ignore[type-arg] # Django's is not generic at run time
     """Applications that sign their users in here.
 
-    One that acts for people without asking them, or on their accounts, is a superuser's to make and to change: who
-    sets its addresses receives tokens of everybody who signs in.
+    One that acts for people without asking them, on their accounts, or as staff do, is a superuser's to make and to
+    change (``clients.trust``): who sets its addresses receives tokens of everybody who signs in.
     """
 
     form = ClientForm
@@ -104,7 +104,7 @@ class OAuthClientAdmin(CheckedSelection, ClientActs, admin.ModelAdmin):  # type:
     fieldsets = (
         (None, {"fields": ("name", "client_id", "state", "trusted", NEW_ID)}),
         ("Addresses", {"fields": ("redirect_uris", "post_logout_redirect_uris", "backchannel_logout_uri")}),
-        ("What it may do", {"fields": ("grants", "scopes", OTHER_SCOPES, "resource_server")}),
+        ("What it may do", {"fields": ("grants", "scopes", OTHER_SCOPES, "resource_server", "administers")}),
         ("How it proves who it is", {"fields": ("auth_method", "secrets_in_use", *_AUTHENTICATION[1:])}),
         ("ID tokens", {"fields": ("id_token_alg", "subject_type", "sector")}),
         ("Lifetimes in seconds; empty: as the settings say", {"fields": _LIFETIMES}),
@@ -199,9 +199,9 @@ class OAuthClientAdmin(CheckedSelection, ClientActs, admin.ModelAdmin):  # type:
         return form
 
     def has_change_permission(self, request: HttpRequest, obj: OAuthClient | None = None) -> bool:
-        """Show what acts for people without asking, or on their accounts, read-only to all but superusers."""
+        """Show what is a superuser's alone to change read-only to all others."""
         allowed = super().has_change_permission(request, obj)
-        if not allowed or obj is None or not (obj.trusted or Scope.ACCOUNT in obj.scopes):
+        if not allowed or obj is None or not trust.is_superusers(obj):
             return allowed
         return rights_of_request(request).is_superuser
 

@@ -9,7 +9,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 
 from accounts import email_address as emails
-from accounts.admin.actions import BATCH
+from accounts.acts.change import BATCH
 from ironauth.infrastructure.admin.actions import CONFIRMED, SHOWN, admin_action, ask, holds
 from ironauth.infrastructure.admin.lists import CheckedSelection
 from ironauth.infrastructure.admin.read_only import breakable, moment

@@ -14,7 +14,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.functional import cached_property
 from django.utils.html import format_html
 
-from accounts.admin.actions import BATCH
+from accounts.acts.change import BATCH
 from accounts.admin.users import UserAdmin
 from accounts.audit import recording as audit
 from ironauth.infrastructure.admin.actions import CONFIRMED, SHOWN, admin_action, ask, holds

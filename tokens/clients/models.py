@@ -99,6 +99,11 @@ class OAuthClient(models.Model):
     resource_server = models.BooleanField(
         default=False, db_default=False, help_text="May ask about all access tokens, not only its own: an API of yours."
     )
+    administers = models.BooleanField(
+        default=False,
+        db_default=False,
+        help_text="May call the admin API with such of its scopes as users:read, by itself without a second factor.",
+    )
     dpop = models.CharField(max_length=8, choices=Policy, default=Policy.OPTIONAL)
     subject_type = models.CharField(max_length=8, choices=Subject, default=Subject.PUBLIC)
     sector = models.CharField(max_length=255, blank=True, default="")  # host name; OpenID Connect Core §8.1

@@ -51,6 +51,7 @@ class Client(msgspec.Struct, frozen=True):
     require_pkce: bool
     require_par: bool
     resource_server: bool
+    administers: bool
     dpop: str
     subject_type: str
     sector: str
@@ -144,6 +145,7 @@ def read_client(client_id: UUID) -> Client | None:
         require_pkce=row.require_pkce,
         require_par=row.require_par,
         resource_server=row.resource_server,
+        administers=row.administers,
         dpop=row.dpop,
         subject_type=row.subject_type,
         sector=row.sector,

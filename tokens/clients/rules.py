@@ -200,6 +200,12 @@ def _proof(client: OAuthClient) -> Iterable[FieldError]:
             "public",
             "Anybody can claim to be a public client: give the API a secret or keys, or leave this out.",
         )
+    if _is_public(client) and client.administers:
+        yield _problem(
+            "administers",
+            "public",
+            "Anybody can claim to be a public client: give the application a secret or keys, or leave this out.",
+        )
     if _is_public(client) and not client.require_pkce:
         yield _problem(
             "require_pkce", "required", "A public client has nothing but PKCE (RFC 9700 §2.1.1): leave it required."

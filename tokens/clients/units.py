@@ -26,7 +26,7 @@ EXPIRE_OLD_S: Final = 86_400
 MOST_EXPIRE_OLD_S: Final = 90 * 86_400  # two for longer than that is a secret nobody replaces
 NO_SECRET: Final = ""
 #: How far a client is trusted: in the trail with its values.
-_BELIEVED: Final = ("resource_server", "trusted")
+_BELIEVED: Final = ("administers", "resource_server", "trusted")
 
 
 #: Sent with ``client`` when it is disabled, enabled again or deleted, in that transaction. What a room keeps for the

@@ -8,6 +8,7 @@ token is warm from the start in the process that issued it.
 
 import hashlib
 import hmac
+from dataclasses import replace
 from typing import Any, cast
 from uuid import UUID
 
@@ -17,6 +18,7 @@ from rest_framework.authentication import BaseAuthentication
 from rest_framework.permissions import SAFE_METHODS
 from rest_framework.request import Request
 
+from accounts.access.scopes import SCOPES
 from accounts.users.invariants import sub_tag
 from ironauth.infrastructure.cache.two_level import Loaded, ReadMark, token_cache
 from ironauth.infrastructure.core import clock
@@ -32,8 +34,10 @@ from tokens.errors import ActingSession, DelegatedToken, InsufficientScope, Inva
 from tokens.keys.key_set import kid_tag
 from tokens.keys.store import key_store
 from tokens.principal import Principal
+from tokens.sessions import machines
 from tokens.sessions import queries as session_queries
 from tokens.sessions.acting import units as acting
+from tokens.sessions.machines import ClientsOwnToken
 from tokens.sessions.models import FIRST_PARTY_CLIENT, FIRST_PARTY_SCOPE, sid_tag
 from tokens.sessions.queries import LiveSession
 
@@ -47,6 +51,9 @@ class AccessTokenAuthentication(BaseAuthentication):
     ``token_scope = None`` whose answer says no more than any token's scope; ``takes_proofs = False`` if it cannot tell
     which request a proof is for; ``takes_delegated = False`` when its answer is for the person alone.
 
+    A view of staff has ``scope_of(request)``: the scope of the administration that covers what is asked. Clients that
+    administer may use it, for a person or, with a token of their own, by themselves (``machines``).
+
     A session in which a member of staff acts as the person (``acting``) is refused by every view for every method but
     those of its ``while_acting``, and by every other reader of tokens that does not ask for such sessions.
     """
@@ -55,7 +62,7 @@ class AccessTokenAuthentication(BaseAuthentication):
     missing_credential = "No access token was found: send it as Authorization: Bearer <token>, or sign in with cookies."
 
     async def authenticate(self, request: Request) -> tuple[Principal, Principal] | None:  # type: ignore[override] # async
-        """Return the principal twice, None without a credential.
+        """Return the principal twice, None without a credential; for acts of staff it may be a ``Machine``.
 
         Raises ``InvalidToken`` (401) and whatever ``access.credentials.access_credential`` raises;
         ``InsufficientScope`` and ``DelegatedToken`` (403); ``Unavailable`` (503) when a new token's session cannot be
@@ -71,11 +78,15 @@ class AccessTokenAuthentication(BaseAuthentication):
         credential = access_credential(http)
         if credential is None:
             return None
-        if credential.with_proof:
-            if not getattr(request.parser_context["view"], "takes_proofs", True):
-                raise UnprovedToken("view")
-            return _admitted(await by_proof(http, credential.token), request)
-        return _admitted(await by_text(credential.token, of_staff_too=True), request)
+        try:
+            if credential.with_proof:
+                if not getattr(request.parser_context["view"], "takes_proofs", True):
+                    raise UnprovedToken("view")
+                return _admitted(await by_proof(http, credential.token), request)
+            return _admitted(await by_text(credential.token, of_staff_too=True), request)
+        except ClientsOwnToken as found:
+            machine = await machines.admitted(http, credential, found.claims, scope=_administers(request))
+            return cast("tuple[Principal, Principal]", (machine, machine))
 
     def authenticate_header(self, request: Request) -> str:
         """Return the challenge of a request without credential (RFC 6750 §3)."""
@@ -94,14 +105,22 @@ def _admitted(principal: Principal, request: Request) -> tuple[Principal, Princi
             raise ActingSession
     held = principal.scope.split()
     if principal.delegated or FIRST_PARTY_SCOPE not in held:
-        view = request.parser_context["view"]
+        view, administered = request.parser_context["view"], _administers(request)
+        if administered in principal.administration:
+            return principal, principal
         wanted = getattr(view, "token_scope", FIRST_PARTY_SCOPE)
         if wanted is not None and not {wanted, FIRST_PARTY_SCOPE}.intersection(held):
-            raise InsufficientScope(wanted)
+            raise InsufficientScope(administered or wanted)
         may = request.method in SAFE_METHODS and getattr(view, "takes_delegated", True)
         if principal.delegated and wanted == FIRST_PARTY_SCOPE and not may:
             raise DelegatedToken
     return principal, principal
+
+
+def _administers(request: Request) -> str | None:
+    """Return the scope of the administration that covers what is asked; None where that is no act of staff."""
+    scope_of = getattr(request.parser_context["view"], "scope_of", None)
+    return scope_of(request) if scope_of is not None else None
 
 
 async def by_text(token: str, *, of_staff_too: bool = False) -> Principal:
@@ -228,7 +247,7 @@ async def verify(token: str, verified: VerifiedToken | None = None, *, of_staff_
 
     claims = verified.claims
     if claims.sid is None:  # a client's own token: nobody is behind it
-        raise InvalidToken("session")
+        raise ClientsOwnToken(claims)
     if claims.staff is not None:
         if not of_staff_too:
             raise ActingSession
@@ -276,7 +295,16 @@ async def _confirmed(verified: VerifiedToken, digest: bytes) -> Loaded[Principal
     )
     if live is None:
         raise InvalidToken("session")
-    return _loaded(claims, verified.kid, live, digest)
+    loaded = _loaded(claims, verified.kid, live, digest)
+    if not _may_administer(claims):
+        return loaded
+    administration = await machines.administration_of(claims)
+    return replace(loaded, value=msgspec.structs.replace(loaded.value, administration=administration))
+
+
+def _may_administer(claims: AccessClaims) -> bool:
+    """Return whether the token has scopes that let its client administer, if that may."""
+    return claims.client_id != FIRST_PARTY_CLIENT and not SCOPES.keys().isdisjoint(claims.scope.split())
 
 
 async def _acted_as(claims: AccessClaims, kid: str, digest: bytes) -> Principal:
@@ -321,7 +349,7 @@ def keep_issued(token: str, claims: AccessClaims, *, kid: str, live: LiveSession
         live: Its session.
         mark: Taken before the key was chosen and the session was read or stored.
     """
-    if not key_store().holds(kid) or claims.sid is None or claims.staff is not None:
+    if not key_store().holds(kid) or claims.sid is None or claims.staff is not None or _may_administer(claims):
         return
     token_cache().put_if_current(CACHE_PREFIX + claims.jti, _loaded(claims, kid, live, _digest(token)), mark)
 

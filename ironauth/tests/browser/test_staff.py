@@ -5,7 +5,7 @@ import pytest
 from django.contrib.auth.models import Group, Permission
 from playwright.async_api import expect
 
-from accounts.admin.changes import ACTIVATE, CHANGES
+from accounts.acts.changes import ACTIVATE, CHANGES
 from accounts.admin.tests.second_step import Enrolled
 from accounts.outbox.models import OutgoingMail
 from accounts.users.models import User

@@ -10,8 +10,8 @@ from django.urls import reverse
 
 from conftest import PASSWORD
 from ironauth.infrastructure.core import clock
-from tokens.admin.client_presets import PRESETS, Preset
 from tokens.clients.models import OAuthClient
+from tokens.clients.presets import PRESETS, Preset
 
 pytestmark = [pytest.mark.django_db]
 ADD = "admin:tokens_oauthclient_add"

@@ -32,7 +32,7 @@ OPTIONS: Final = {
     "scopes": "--scope", "require_pkce": "--no-pkce", "dpop": "--dpop", "subject_type": "--subject-type",
     "sector": "--sector", "id_token_alg": "--id-token-alg", "jwks": "--jwks", "access_token_s": "--access-token-s",
     "session_idle_s": "--session-idle-s", "session_absolute_s": "--session-absolute-s",
-    "resource_server": "--resource-server",
+    "resource_server": "--resource-server", "administers": "--administers",
 }  # fmt: skip
 FIELDS: Final = (*OPTIONS, "trusted", "require_par")
 NO_PUBLIC: Final = "--public says that the client has no secret: leave out --auth-method, or --public."
@@ -144,6 +144,7 @@ def _add_create(parser: ArgumentParser) -> None:
     add("--no-pkce", action="store_true", help="for a confidential client that cannot send it")
     add("--require-par", action="store_true", help="authorization requests have to be pushed")
     add("--resource-server", action="store_true", help="an API of yours: it may ask about every client's access tokens")
+    add("--administers", action="store_true", help="it may call the admin API with such of its scopes as users:read")
     add("--dpop", default=OAuthClient.Policy.OPTIONAL, metavar="POLICY", help="off, optional (default), required")
     add("--id-token-alg", default=OAuthClient.IdTokenAlg.ED25519, metavar="ALG", help="ed25519 (default), ES256, RS256")
     add("--subject-type", default=OAuthClient.Subject.PUBLIC, metavar="TYPE", help="public (default) or pairwise")
@@ -174,6 +175,7 @@ def _client_of(options: dict[str, Any]) -> OAuthClient:
         require_pkce=not options["no_pkce"],
         require_par=options["require_par"],
         resource_server=options["resource_server"],
+        administers=options["administers"],
         dpop=options["dpop"],
         subject_type=options["subject_type"],
         sector=options["sector"],

@@ -7,7 +7,7 @@ from typing import Any, Final
 from django.db.models import F, Q
 
 from accounts import email_address as emails
-from accounts.admin.actions import Change
+from accounts.acts.change import Change
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event
 from accounts.email import units as email_units

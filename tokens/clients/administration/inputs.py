@@ -1,0 +1,140 @@
+"""What the API accepts about clients. Which values a client may have is said in ``clients.rules``."""
+
+from typing import Any, Final
+
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+
+from accounts.fields import FlagField, TextField
+from accounts.staff.inputs import DEFAULT_PAGE_SIZE, MAX_CURSOR, MAX_PAGE_SIZE, no_controls
+from ironauth.infrastructure.api import paging
+from tokens.clients.models import NAME_CHARACTERS, URI_CHARACTERS, OAuthClient
+from tokens.clients.presets import PRESETS
+from tokens.clients.rules import MAX_URIS
+from tokens.clients.units import EXPIRE_OLD_S, MOST_EXPIRE_OLD_S
+from tokens.protocol import GrantType
+
+#: The only order there is of the list; part of each cursor.
+ORDERING: Final = "client -created_at"
+STATES: Final = ("enabled", "disabled")
+
+
+def _texts(help_text: str) -> Any:
+    """Return the field of a list of texts."""
+    return serializers.ListField(
+        child=TextField(validate=no_controls), required=False, max_length=MAX_URIS, help_text=help_text
+    )
+
+
+def _seconds(help_text: str) -> Any:
+    return serializers.IntegerField(
+        required=False, allow_null=True, min_value=0, max_value=2**31 - 1, help_text=help_text
+    )
+
+
+@extend_schema_field({"type": ["object", "null"], "description": "A JWK set (RFC 7517 §5) of public keys."})
+class KeysField(serializers.Field[Any, Any, Any, Any]):
+    """A JWK set, or null; ``clients.keys`` judges it."""
+
+    default_error_messages = {"not_keys": "Send a JWK set, or null."}
+
+    def to_internal_value(self, data: object) -> Any:
+        """Return the set as it was sent."""
+        if not isinstance(data, dict):
+            self.fail("not_keys")
+        return data
+
+    def to_representation(self, value: Any) -> Any:
+        """Return the set itself."""
+        return value
+
+
+class ClientPatchInput(serializers.Serializer[Any]):
+    """Body of ``PATCH /clients/{id}``; a field that is not sent stays as it is."""
+
+    name = TextField(
+        required=False, validate=no_controls, help_text=f"At most {NAME_CHARACTERS} characters: what people know it by."
+    )
+    auth_method = serializers.ChoiceField(required=False, choices=OAuthClient.AuthMethod.choices)
+    redirect_uris = _texts("Where people come back to; compared character by character.")
+    post_logout_redirect_uris = _texts("Where people may be led after signing out.")
+    backchannel_logout_uri = TextField(
+        required=False, allow_blank=True, help_text=f"What is told of people who sign out; {URI_CHARACTERS} characters."
+    )
+    grants = serializers.ListField(
+        child=serializers.ChoiceField(choices=[grant.value for grant in GrantType]), required=False
+    )
+    scopes = _texts("What it may ask for.")
+    trusted = FlagField(required=False, help_text="People are not asked for consent. Only a superuser sets it.")
+    require_pkce = FlagField(required=False)
+    require_par = FlagField(required=False)
+    resource_server = FlagField(required=False, help_text="An API: it may ask about every client's access tokens.")
+    administers = FlagField(
+        required=False, help_text="It may call this API with such of its scopes as users:read. A superuser sets it."
+    )
+    dpop = serializers.ChoiceField(required=False, choices=OAuthClient.Policy.choices)
+    subject_type = serializers.ChoiceField(required=False, choices=OAuthClient.Subject.choices)
+    sector = TextField(required=False, allow_blank=True, help_text="A host name, for pairwise subjects.")
+    id_token_alg = serializers.ChoiceField(required=False, choices=OAuthClient.IdTokenAlg.choices)
+    jwks = KeysField(required=False, allow_null=True)
+    access_token_s = _seconds("Seconds an access token lives; null: as the settings say.")
+    session_idle_s = _seconds("Seconds a session lives without use; null: as the settings say.")
+    session_absolute_s = _seconds("Seconds a session lives at most; null: as the settings say.")
+
+
+class ClientCreateInput(ClientPatchInput):
+    """Body of ``POST /clients``; ``preset`` fills in what is not sent."""
+
+    name = TextField(validate=no_controls, help_text=f"At most {NAME_CHARACTERS} characters: what people know it by.")
+    preset = serializers.ChoiceField(
+        required=False,
+        choices=list(PRESETS),
+        help_text="The kind of application; without it people sign in through a browser, and the client has a secret.",
+    )
+
+
+class RotateInput(serializers.Serializer[Any]):
+    """Body of ``POST /clients/{id}/secret``."""
+
+    expire_old_in_s = serializers.IntegerField(
+        required=False,
+        min_value=0,
+        max_value=MOST_EXPIRE_OLD_S,
+        default=EXPIRE_OLD_S,
+        help_text="Seconds for which the newest secret before still works.",
+    )
+    newest = serializers.UUIDField(
+        required=False,
+        allow_null=True,
+        default=None,
+        help_text="The id of the newest secret that you know. With it, a request that is sent twice replaces it once.",
+    )
+
+
+class ClientListInput(serializers.Serializer[Any]):
+    """Query of ``GET /clients``."""
+
+    search = TextField(
+        required=False, allow_blank=True, validate=no_controls, help_text="A part of the name, or a client_id."
+    )
+    state = serializers.ChoiceField(required=False, choices=STATES)
+    cursor = TextField(required=False, allow_blank=True, help_text="From `next` or `previous` of another page.")
+    page_size = serializers.IntegerField(
+        required=False, min_value=1, max_value=MAX_PAGE_SIZE, default=DEFAULT_PAGE_SIZE
+    )
+
+    def validate_search(self, text: str) -> str:
+        """Cut nothing off, but refuse more than a name is long."""
+        if len(text) > NAME_CHARACTERS:
+            raise serializers.ValidationError(
+                f"Search for at most {NAME_CHARACTERS} characters.", code="search_too_long"
+            )
+        return text
+
+    def validate_cursor(self, text: str) -> str:
+        """Refuse what is no cursor of this list."""
+        if len(text) > MAX_CURSOR or (text and not paging.belongs(text, ORDERING)):
+            raise serializers.ValidationError(
+                "This cursor does not belong to this list: start without one.", code="invalid_cursor"
+            )
+        return text

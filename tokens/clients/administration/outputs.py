@@ -1,0 +1,97 @@
+"""What the API says about clients; no secret but one that was made by the very request."""
+
+import uuid
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from tokens.clients.models import OAuthClient, OAuthClientSecret
+
+
+class ClientSecretOut(msgspec.Struct, frozen=True):
+    """A secret in use. ``hint``: its last characters; ``expires_at``: null while it is not being replaced."""
+
+    id: uuid.UUID
+    hint: str
+    created_at: datetime
+    expires_at: datetime | None
+
+
+class ClientOut(msgspec.Struct, frozen=True, kw_only=True):
+    """A client, as staff see it; ``secrets``: those in use, the newest first."""
+
+    client_id: uuid.UUID
+    name: str
+    auth_method: str
+    redirect_uris: tuple[str, ...]
+    post_logout_redirect_uris: tuple[str, ...]
+    backchannel_logout_uri: str
+    grants: tuple[str, ...]
+    scopes: tuple[str, ...]
+    trusted: bool
+    require_pkce: bool
+    require_par: bool
+    resource_server: bool
+    administers: bool
+    dpop: str
+    subject_type: str
+    sector: str
+    id_token_alg: str
+    jwks: dict[str, Any] | None
+    access_token_s: int | None
+    session_idle_s: int | None
+    session_absolute_s: int | None
+    created_at: datetime
+    disabled_at: datetime | None
+    secrets: tuple[ClientSecretOut, ...]
+
+
+class ClientSecretShown(ClientOut, frozen=True, kw_only=True):
+    """A client, and the secret that was made for it just now, which is shown this once; null where none was made."""
+
+    client_secret: str | None
+
+
+class ClientPage(msgspec.Struct, frozen=True):
+    """One page of clients; ``next`` and ``previous`` are addresses, null at the ends."""
+
+    results: tuple[ClientOut, ...]
+    next: str | None
+    previous: str | None
+
+
+_LISTS: Final = ("redirect_uris", "post_logout_redirect_uris", "grants", "scopes")
+_OTHERS: Final = ("client_id", "secrets", *_LISTS)
+_PLAIN: Final = tuple(name for name in ClientOut.__struct_fields__ if name not in _OTHERS)
+
+
+def client_out(row: OAuthClient, secrets: Iterable[OAuthClientSecret]) -> ClientOut:
+    """Return a client as it leaves.
+
+    Args:
+        row: The client.
+        secrets: Its secrets in use, the newest first.
+    """
+    return ClientOut(**_fields(row, secrets))
+
+
+def secret_shown(row: OAuthClient, secrets: Iterable[OAuthClientSecret], secret: str) -> ClientSecretShown:
+    """Return a client with the secret that was made just now.
+
+    Args:
+        row: The client.
+        secrets: Its secrets in use, the newest first.
+        secret: In clear; "" where none was made.
+    """
+    return ClientSecretShown(**_fields(row, secrets), client_secret=secret or None)
+
+
+def _fields(row: OAuthClient, secrets: Iterable[OAuthClientSecret]) -> Mapping[str, Any]:
+    return {
+        "client_id": row.pk,
+        "secrets": tuple(ClientSecretOut(one.pk, one.hint, one.created_at, one.expires_at) for one in secrets),
+        **{name: tuple(getattr(row, name)) for name in _LISTS},
+        **{name: getattr(row, name) for name in _PLAIN},
+    }
