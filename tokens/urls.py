@@ -4,6 +4,7 @@ from django.urls import URLPattern, path
 
 from tokens.clients.administration import urls as client_urls
 from tokens.keys import views as wellknown_views
+from tokens.keys.administration import urls as key_urls
 from tokens.oauth.authorize import upstream_views
 from tokens.oauth.consent import views as consent_views
 from tokens.oauth.discovery import metadata
@@ -39,6 +40,7 @@ access_urlpatterns: list[URLPattern] = [
 staff_urlpatterns: list[URLPattern] = [
     path("users/<uuid:user_id>/sessions", staff_views.UserSessionsView.as_view(), name="user-sessions"),
     *client_urls.staff_urlpatterns,
+    *key_urls.staff_urlpatterns,
 ]
 #: Under /.well-known/.
 wellknown_urlpatterns: list[URLPattern] = [

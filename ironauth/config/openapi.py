@@ -105,6 +105,7 @@ SPECTACULAR_SETTINGS: dict[str, object] = {
             "name": "clients",
             "description": "The applications that sign their users in here: for staff, and machines that administer",
         },
+        {"name": "keys", "description": "Signing keys: for staff, and machines that administer"},
         {
             "name": "oauth",
             "description": "OAuth 2.0 and OpenID Connect: what the applications call that sign their users in here",

@@ -6,6 +6,7 @@ import traceback
 import uuid
 from collections import defaultdict
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any, Final
 
 import pytest
@@ -31,7 +32,11 @@ from accounts.outbox.tokens import Purpose
 from accounts.users.models import User
 from conftest import PASSWORD, ServeProcess
 from ironauth.infrastructure.api.openapi_errors import PROBLEM_MEDIA_TYPE
+from ironauth.infrastructure.core import clock
 from ironauth.pages import OPENAPI_FILE
+from tokens.keys.key_set import Family
+from tokens.keys.models import SigningKey
+from tokens.keys.units import create_first_keys
 from tokens.oauth.codes import challenge_of
 from tokens.oauth.models import Consent
 from tokens.oauth.tests.flow import VERIFIER, approve, basic
@@ -52,7 +57,7 @@ CHECKS: Final = [
     response_headers_conformance,
     response_schema_conformance,
 ]
-STAFF: Final = ("/api/v1/users", "/api/v1/roles", "/api/v1/audit")
+STAFF: Final = ("/api/v1/users", "/api/v1/roles", "/api/v1/audit", "/api/v1/clients", "/api/v1/keys")
 ROLE: Final = "editors"
 
 NEW_PASSWORD: Final = "seven amber kites over Lyon"
@@ -113,6 +118,14 @@ AS_CLIENT: Final = {
     "token": "any",
     **dict.fromkeys(("client_id", "client_secret", "client_assertion", "client_assertion_type", "scope"), ""),
 }
+#: A client that may be made, and that any client may become.
+OF_A_CLIENT: Final = {
+    "preset": "machine", "name": "Robot", "auth_method": "secret", "redirect_uris": [], "post_logout_redirect_uris": [],
+    "backchannel_logout_uri": "", "grants": ["client_credentials"], "scopes": [], "trusted": False,
+    "require_pkce": True, "require_par": False, "resource_server": False, "administers": False, "dpop": "off",
+    "subject_type": "public", "sector": "", "id_token_alg": "ed25519", "jwks": None, "access_token_s": None,
+    "session_idle_s": None, "session_absolute_s": None, "expire_old_in_s": 60, "newest": None,
+}  # fmt: skip
 #: What a client pushes to have somebody signed in; "" as above.
 PUSHED: Final = {
     "response_type": "code",
@@ -235,6 +248,13 @@ class Server:
         assert answer.status_code == 200, answer.text
         return dict(answer.json())
 
+    def keys(self) -> Values:
+        """Return a family whose keys may be rotated, and a key that nobody misses."""
+        SigningKey.objects.filter(state="next").update(created_at=clock.now() - timedelta(days=1))
+        create_first_keys(Family.ES256)
+        spare = SigningKey.objects.get(family=Family.ES256, state="next")
+        return {"family": Family.ED25519.value, "kid": spare.kid}
+
     def prepare(self, label: str, person: Values) -> None:
         """Bring ``person`` to where this operation makes sense."""
         if label == "POST /oauth/par":
@@ -244,6 +264,10 @@ class Server:
         if label == "DELETE /api/v1/access/consents/{client_id}":
             person["client_id"] = str(self.application.pk)
             Consent.objects.create(user_id=person["user_id"], client=self.application, scope=PUSHED["scope"])
+        if "/api/v1/clients" in label:
+            person.update(OF_A_CLIENT, client_id=str(make_client()[0].pk))
+        if "/api/v1/keys" in label:
+            person.update(self.keys())
         if label in MAILED:
             person["token"] = self.mailed(MAILED[label], person)
         if label in MAKES_PEOPLE:

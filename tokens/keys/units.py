@@ -48,10 +48,14 @@ class RotationRefusedError(Exception):
 
 
 @transaction.atomic
-def create_first_keys(family: Family = Family.ED25519) -> str:
+def create_first_keys(family: Family = Family.ED25519, *, actor_id: UUID | None = None) -> str:
     """Make sure there is an active and a next key; return the active one's kid.
 
     Idempotent: existing keys stay. Also brings every private part, of all families, under the newest master key.
+
+    Args:
+        family: The family of keys.
+        actor_id: Who does it; None for a command.
 
     Raises:
         IntegrityError: another process does the same at this moment: call it again.
@@ -71,7 +75,7 @@ def create_first_keys(family: Family = Family.ED25519) -> str:
     active = ours.get(state=State.ACTIVE).kid
     if changed:
         invalidate(KEYS_TAG)
-        audit.record(Event.KEYS_CREATED, details={"active": active, **_named(family)})
+        audit.record(Event.KEYS_CREATED, actor_id=actor_id, details={"active": active, **_named(family)})
     return active
 
 

@@ -1,0 +1,55 @@
+"""What staff and machines do with signing keys; async, keyword-only."""
+
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+from django.db import IntegrityError
+
+from accounts.access.rights import for_holder
+from ironauth.infrastructure.db.unit_of_work import database
+from ironauth.infrastructure.telemetry.logs import get_logger
+from tokens.keys.administration import units
+from tokens.keys.administration.outputs import KeyOut
+from tokens.keys.key_set import Family
+
+
+async def list_keys(*, actor_id: UUID, filters: Mapping[str, Any]) -> list[KeyOut]:
+    """Return the keys, the newest first.
+
+    Args:
+        actor_id: The member of staff, or the machine.
+        filters: Those of ``KeyListInput``.
+
+    Raises:
+        PermissionDenied: The caller may not see them.
+    """
+    return await database().read(for_holder, actor_id, units.VIEW, units.keys, filters)
+
+
+async def create_keys(*, actor_id: UUID, family: Family) -> list[KeyOut]:
+    """Make sure that a family has keys. Arguments and errors are those of ``units.create``."""
+    try:
+        made = await database().write(units.create, actor_id=actor_id, family=family)
+    except IntegrityError:  # somebody else was first: now they are there
+        made = await database().write(units.create, actor_id=actor_id, family=family)
+    _log("signing_keys_created", actor_id, family=family.value)
+    return made
+
+
+async def rotate_keys(*, actor_id: UUID, family: Family) -> KeyOut:
+    """Activate the next key. Arguments and errors are those of ``units.rotate``."""
+    active = await database().write(units.rotate, actor_id=actor_id, family=family)
+    _log("signing_key_rotated", actor_id, kid=active.kid)
+    return active
+
+
+async def drop_key(*, actor_id: UUID, kid: str) -> KeyOut:
+    """Refuse a compromised key. Arguments and errors are those of ``units.drop``."""
+    active = await database().write(units.drop, actor_id=actor_id, kid=kid)
+    _log("signing_key_dropped", actor_id, kid=kid)
+    return active
+
+
+def _log(event: str, actor_id: UUID, **facts: str) -> None:
+    get_logger().info(event, by=str(actor_id), **facts)
