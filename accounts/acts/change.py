@@ -1,4 +1,4 @@
-"""What an act on people is: who may do it, to whom, and what it does to each of them."""
+"""What an act on people is: who may do it, which people it spares, and what it does to each."""
 
 import uuid
 from collections.abc import Callable, Sequence

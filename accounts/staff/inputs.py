@@ -26,7 +26,14 @@ _ORDERING_CHOICES: Final = tuple(f"{sign}{name}" for name in ORDERINGS for sign 
 
 
 def no_controls(text: str) -> None:
-    """Refuse control characters, which no name has and Postgres may not even be asked for."""
+    """Refuse control characters, which no name has and Postgres may not even be asked for.
+
+    Args:
+        text: What was sent.
+
+    Raises:
+        ValidationError: Django's, where there is one.
+    """
     if any(char < " " for char in text):
         raise ValidationError("Control characters cannot be searched for: leave them out.", code="search_character")
 

@@ -29,15 +29,15 @@ from tokens.access.codec import AccessClaims, VerifiedToken
 from tokens.access.credentials import access_credential
 from tokens.clients import dpop, subjects
 from tokens.clients import registry as clients
+from tokens.clients.administration import machines
+from tokens.clients.administration.machines import ClientsOwnToken
 from tokens.clients.models import client_tag
 from tokens.errors import ActingSession, DelegatedToken, InsufficientScope, InvalidToken, UnknownKey, UnprovedToken
 from tokens.keys.key_set import kid_tag
 from tokens.keys.store import key_store
 from tokens.principal import Principal
-from tokens.sessions import machines
 from tokens.sessions import queries as session_queries
 from tokens.sessions.acting import units as acting
-from tokens.sessions.machines import ClientsOwnToken
 from tokens.sessions.models import FIRST_PARTY_CLIENT, FIRST_PARTY_SCOPE, sid_tag
 from tokens.sessions.queries import LiveSession
 
@@ -52,7 +52,7 @@ class AccessTokenAuthentication(BaseAuthentication):
     which request a proof is for; ``takes_delegated = False`` when its answer is for the person alone.
 
     A view of staff has ``scope_of(request)``: the scope of the administration that covers what is asked. Clients that
-    administer may use it, for a person or, with a token of their own, by themselves (``machines``).
+    administer may use it, for a person or by themselves (``clients.administration.machines``).
 
     A session in which a member of staff acts as the person (``acting``) is refused by every view for every method but
     those of its ``while_acting``, and by every other reader of tokens that does not ask for such sessions.

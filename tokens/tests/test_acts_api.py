@@ -1,5 +1,7 @@
 """Acts on one person over HTTP: the admin's buttons that have no path of their own, sparing the same people."""
 
+import uuid
+
 import httpx
 import pytest
 from asgiref.sync import sync_to_async
@@ -33,7 +35,7 @@ def path_of(user_id: object, act: str) -> str:
     return f"/api/v1/users/{user_id}/acts/{act}"
 
 
-async def prepare(user_id: object, act: str) -> None:
+async def prepare(user_id: uuid.UUID, act: str) -> None:
     """Bring the person to where the act would change something."""
     await User.objects.filter(pk=user_id).aupdate(must_change_password=act == "accept-password", email_verified_at=None)
 

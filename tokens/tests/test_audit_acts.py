@@ -23,8 +23,10 @@ from accounts.users.services import account_snapshot
 from conftest import PASSWORD
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.http.client_context import ClientContext
+from tokens.clients import units as client_units
 from tokens.keys.models import SigningKey
 from tokens.keys.units import create_first_keys
+from tokens.oauth.tests.material import make_client
 from tokens.sessions import units as sessions
 from tokens.sessions.models import Session
 from tokens.tests.browser import LOGOUT, ME, PASSWORD_URL, REFRESH, SIGNIN
@@ -36,7 +38,7 @@ NEW_PASSWORD = "seven amber kites over Lyon"
 SIGNUP, ALL, SESSIONS = "/api/v1/access/signup", "/api/v1/access/logout-all", "/api/v1/access/sessions"
 DEVICES = "/api/v1/access/kept-devices"
 USERS, ROLES = "/api/v1/users", "/api/v1/roles"
-INVITATIONS = f"{USERS}/invitations"
+INVITATIONS, CLIENTS = f"{USERS}/invitations", "/api/v1/clients"
 
 
 Act = Callable[[Stage], Awaitable[Expected | None]]
@@ -254,6 +256,35 @@ async def accept_invitation(stage: Stage) -> Expected:
     return {"event": "invitation_accepted", "actor_id": new, "user_id": new, "session_id": None, "details": details}
 
 
+async def make_client_by_api(stage: Stage) -> Expected:
+    made = await stage.send("POST", CLIENTS, 201, {"preset": "machine", "name": "Robot"}, stage.root_pair)
+    details = {"client": made["client_id"], "name": "Robot", "auth_method": "secret"}
+    trust = {"administers": False, "resource_server": False, "trusted": False}
+    return by_root(stage, event="client_created", user_id=None, details={**details, **trust})
+
+
+def on_client(method: str, act: str, body: object, status: int, event: str, **facts: object) -> Act:
+    """Return an act on a client."""
+
+    async def do(stage: Stage) -> Expected:
+        client, _ = await sync_to_async(make_client)()
+        if act == "/enable":
+            await sync_to_async(client_units.disable)(client.pk)
+            await sync_to_async(_forget_events)("client_disabled")
+        await stage.send(method, f"{CLIENTS}/{client.pk}{act}", status, body, stage.root_pair)
+        details = {"client": str(client.pk), "name": "Wiki", **facts}
+        return by_root(stage, event=event, user_id=None, details=details)
+
+    do.__name__ = event
+    return do
+
+
+async def make_keys(stage: Stage) -> Expected:
+    made = await stage.send("POST", "/api/v1/keys", 200, {"family": "ES256"}, stage.root_pair)
+    (active,) = [key["kid"] for key in made if key["state"] == "active"]
+    return by_root(stage, event="keys_created", user_id=None, details={"active": active, "family": "ES256"})
+
+
 def _forget_events(event: str) -> None:
     AuditEvent.objects.filter(event=event)._raw_delete("default")
 
@@ -265,7 +296,12 @@ ACTS: tuple[Act, ...] = (
     change_password_wrong, rename, look, delete_account, delete_account_wrong, export_data, create_user,
     create_user_taken, change_user, change_user_but_not_their_roles, delete_user, give_role, take_role, create_role,
     create_role_taken, invite, withdraw_invitation, accept_invitation, end_sessions, be_denied,
-    be_denied_by_a_bad_request,
+    be_denied_by_a_bad_request, make_client_by_api, make_keys,
+    on_client("PATCH", "", {"require_par": True}, 200, "client_changed", fields=["require_par"]),
+    on_client("POST", "/secret", {"expire_old_in_s": 5}, 200, "client_secret_rotated", expire_old_in_s=5),
+    on_client("POST", "/disable", None, 200, "client_disabled", sessions=0),
+    on_client("POST", "/enable", None, 200, "client_enabled"),
+    on_client("DELETE", "", None, 204, "client_deleted", sessions=0),
 )  # fmt: skip
 
 

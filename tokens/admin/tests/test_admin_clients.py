@@ -14,7 +14,9 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
+from accounts.audit import recording as audit
 from accounts.audit.models import AuditEvent
+from accounts.audit.recording import Event
 from accounts.users.models import User
 from accounts.users.outputs import Account
 from ironauth.infrastructure.core.ids import new_id
@@ -105,7 +107,7 @@ def test_making_one_shows_its_secret_once(browser: Client) -> None:
     assert OAuthClient.objects.count() == OAuthClientSecret.objects.count() == 1
     event = AuditEvent.objects.get(event="client_created")
     assert str(event.actor_id) == browser.session["_auth_user_id"]
-    trust = {"resource_server": False, "trusted": False}
+    trust = {"administers": False, "resource_server": False, "trusted": False}
     assert event.details == {"client": str(client.pk), "name": "Wiki", "auth_method": "secret", **trust}
     assert secret not in str(list(LogEntry.objects.values())) + str(dict(browser.session))
 
@@ -244,13 +246,15 @@ def test_deleting_one(browser: Client, new_account: Callable[[], Account]) -> No
 
 
 def test_what_acts_for_everybody_is_a_superusers(clerk: Client, browser: Client) -> None:
-    """Staff with every right over clients make ordinary ones; trusted ones, and those over accounts, they only see."""
+    """Staff with every right over clients make ordinary ones; what acts for everybody or administers they only see."""
     answer = clerk.post(reverse(ADD), form(trusted="on"))
     assert set(answer.context["adminform"].form.errors) == {"trusted"}
     answer = clerk.post(reverse(ADD), form(scopes=["openid", "account"]))
     assert set(answer.context["adminform"].form.errors) == {"scopes"}
+    answer = clerk.post(reverse(ADD), form(administers="on"))
+    assert set(answer.context["adminform"].form.errors) == {"administers"}
     assert secret_in(clerk.post(reverse(ADD), form()))
-    for fields in ({"trusted": True}, {"scopes": ["account"]}):
+    for fields in ({"trusted": True}, {"scopes": ["account"]}, {"administers": True}):
         client, _ = make_client(**fields)
         said = text_of(clerk.get(page(client)))
         assert 'name="_save"' not in said
@@ -259,7 +263,22 @@ def test_what_acts_for_everybody_is_a_superusers(clerk: Client, browser: Client)
             assert clerk.post(page(client, act)).status_code == 403
         assert clerk.post(page(client, "disable"), CONFIRMED).status_code == 302
         assert clients.read_client(client.pk) is None
-    assert browser.post(reverse(ADD), form(trusted="on", scopes=["account"])).status_code == 200
+    assert browser.post(reverse(ADD), form(trusted="on", scopes=["account"], administers="on")).status_code == 200
+    assert OAuthClient.objects.filter(administers=True, trusted=True).exists()
+
+
+def test_the_trail_names_a_machine(browser: Client) -> None:
+    """What a client did by itself is shown with its name, in the list and on the event's page; no link to a person."""
+    robot, _ = make_client(name="Robot", administers=True)
+    audit.record(Event.KEY_ROTATED, actor_id=robot.pk)
+    event = AuditEvent.objects.get(event="key_rotated")
+    for address in (
+        reverse("admin:accounts_auditevent_changelist"),
+        reverse("admin:accounts_auditevent_change", args=[event.pk]),
+    ):
+        said = text_of(browser.get(address))
+        assert "Robot (application)" in said
+        assert reverse("admin:accounts_user_change", args=[robot.pk]) not in said
 
 
 def test_who_may_only_look(new_email: Callable[[], str]) -> None:

@@ -32,7 +32,7 @@ def _seconds(help_text: str) -> Any:
     )
 
 
-@extend_schema_field({"type": ["object", "null"], "description": "A JWK set (RFC 7517 §5) of public keys."})
+@extend_schema_field({"type": "object", "description": "A JWK set (RFC 7517 §5) of public keys."})
 class KeysField(serializers.Field[Any, Any, Any, Any]):
     """A JWK set, or null; ``clients.keys`` judges it."""
 

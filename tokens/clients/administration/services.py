@@ -41,42 +41,101 @@ async def get_client(*, actor_id: UUID, client_id: UUID) -> ClientOut:
 
 
 async def create_client(*, actor_id: UUID, values: Mapping[str, Any]) -> ClientSecretShown:
-    """Make a client. Arguments and errors are those of ``units.create``."""
+    """Make a client, and its secret where it has one.
+
+    Args:
+        actor_id: The member of staff, or the machine.
+        values: The fields of ``ClientCreateInput``.
+
+    Raises:
+        PermissionDenied: The caller may not make clients, or not such a one.
+        ValidationFailed: Naming every bad field.
+    """
     made = await database().write(units.create, actor_id=actor_id, values=values)
     _log("client_created", made.client_id, actor_id)
     return made
 
 
 async def change_client(*, actor_id: UUID, client_id: UUID, values: Mapping[str, Any]) -> ClientSecretShown:
-    """Change a client. Arguments and errors are those of ``units.change``."""
+    """Change the fields of a client that are sent.
+
+    Args:
+        actor_id: The member of staff, or the machine.
+        client_id: The client.
+        values: The fields of ``ClientPatchInput``.
+
+    Raises:
+        NotFound: There is no such client.
+        PermissionDenied: The caller may not change clients, or not this one.
+        ValidationFailed: Naming every bad field.
+    """
     changed = await database().write(units.change, actor_id=actor_id, client_id=client_id, values=values)
     _log("client_changed", client_id, actor_id)
     return changed
 
 
 async def rotate_secret(*, actor_id: UUID, client_id: UUID, values: Mapping[str, Any]) -> ClientSecretShown:
-    """Give the client another secret. Arguments and errors are those of ``units.rotate_secret``."""
+    """Give the client another secret.
+
+    Args:
+        actor_id: The member of staff, or the machine.
+        client_id: The client.
+        values: The fields of ``RotateInput``.
+
+    Raises:
+        NotFound: There is no such client.
+        PermissionDenied: The caller may not change clients, or not this one.
+        NoSecret: It proves who it is by something else.
+        SecretReplaced: Its newest secret is another one than the caller knows.
+    """
     made = await database().write(units.rotate_secret, actor_id=actor_id, client_id=client_id, values=values)
     _log("client_secret_rotated", client_id, actor_id)
     return made
 
 
 async def disable_client(*, actor_id: UUID, client_id: UUID) -> ClientOut:
-    """Refuse the client from now on. Arguments and errors are those of ``units.disable``."""
+    """Refuse the client and all it holds from now on.
+
+    Args:
+        actor_id: The member of staff, or the machine.
+        client_id: The client.
+
+    Raises:
+        NotFound: There is no such client.
+        PermissionDenied: The caller may not change clients.
+    """
     client = await database().write(units.disable, actor_id=actor_id, client_id=client_id)
     _log("client_disabled", client_id, actor_id)
     return client
 
 
 async def enable_client(*, actor_id: UUID, client_id: UUID) -> ClientOut:
-    """Let the client sign people in again. Arguments and errors are those of ``units.enable``."""
+    """Let the client sign people in again.
+
+    Args:
+        actor_id: The member of staff, or the machine.
+        client_id: The client.
+
+    Raises:
+        NotFound: There is no such client.
+        PermissionDenied: The caller may not change clients, or not this one.
+    """
     client = await database().write(units.enable, actor_id=actor_id, client_id=client_id)
     _log("client_enabled", client_id, actor_id)
     return client
 
 
 async def delete_client(*, actor_id: UUID, client_id: UUID) -> None:
-    """Delete the client. Arguments and errors are those of ``units.delete``."""
+    """Delete the client with its consents, and end its sessions.
+
+    Args:
+        actor_id: The member of staff, or the machine.
+        client_id: The client.
+
+    Raises:
+        NotFound: There is no such client.
+        PermissionDenied: The caller may not delete clients.
+    """
     await database().write(units.delete, actor_id=actor_id, client_id=client_id)
     _log("client_deleted", client_id, actor_id)
 

@@ -39,7 +39,14 @@ def test_how_far_a_client_is_trusted_is_recorded_with_its_value(db: None) -> Non
     about = {"client": str(client.pk), "name": "Paint"}
     trail = list(AuditEvent.objects.order_by("id").values_list("details", flat=True))
     assert trail == [
-        {**about, "name": "Wiki", "auth_method": "secret", "resource_server": False, "trusted": True},
+        {
+            **about,
+            "name": "Wiki",
+            "auth_method": "secret",
+            "administers": False,
+            "resource_server": False,
+            "trusted": True,
+        },
         {**about, "fields": ["name", "resource_server", "trusted"], "resource_server": True, "trusted": False},
         {**about, "fields": ["name"]},
     ]

@@ -70,6 +70,7 @@ def test_create() -> None:
             "client": made["client_id"],
             "name": "Wiki",
             "auth_method": "secret",
+            "administers": False,
             "resource_server": False,
             "trusted": False,
         },
@@ -99,6 +100,7 @@ def test_create_with_everything(tmp_path: Path) -> None:
         "--sector", "example.com", "--post-logout-redirect-uri", "https://app.example.com/bye",
         "--backchannel-logout-uri", "https://app.example.com/out", "--access-token-s", "60",
         "--session-idle-s", "3600", "--session-absolute-s", "7200", "--resource-server",
+        "--administers",
     )  # fmt: skip
     assert made == {
         "client_id": str(OAuthClient.objects.get().pk),
@@ -126,6 +128,7 @@ def test_create_with_everything(tmp_path: Path) -> None:
         "session_idle_s": 3600,
         "session_absolute_s": 7200,
         "resource_server": True,
+        "administers": True,
     }
     assert said == ""
 

@@ -28,7 +28,15 @@ async def list_keys(*, actor_id: UUID, filters: Mapping[str, Any]) -> list[KeyOu
 
 
 async def create_keys(*, actor_id: UUID, family: Family) -> list[KeyOut]:
-    """Make sure that a family has keys. Arguments and errors are those of ``units.create``."""
+    """Make sure that a family has an active and a next key, and return its keys.
+
+    Args:
+        actor_id: The member of staff, or the machine.
+        family: The family of keys.
+
+    Raises:
+        PermissionDenied: The caller may not change keys.
+    """
     try:
         made = await database().write(units.create, actor_id=actor_id, family=family)
     except IntegrityError:  # somebody else was first: now they are there
@@ -38,14 +46,32 @@ async def create_keys(*, actor_id: UUID, family: Family) -> list[KeyOut]:
 
 
 async def rotate_keys(*, actor_id: UUID, family: Family) -> KeyOut:
-    """Activate the next key. Arguments and errors are those of ``units.rotate``."""
+    """Activate the next key, and return it.
+
+    Args:
+        actor_id: The member of staff, or the machine.
+        family: The family of keys.
+
+    Raises:
+        PermissionDenied: The caller may not change keys.
+        RotationRefused: It is too early, or there is no next key.
+    """
     active = await database().write(units.rotate, actor_id=actor_id, family=family)
     _log("signing_key_rotated", actor_id, kid=active.kid)
     return active
 
 
 async def drop_key(*, actor_id: UUID, kid: str) -> KeyOut:
-    """Refuse a compromised key. Arguments and errors are those of ``units.drop``."""
+    """Refuse a compromised key, and return the one that signs from now on.
+
+    Args:
+        actor_id: The member of staff, or the machine.
+        kid: The key's id.
+
+    Raises:
+        PermissionDenied: The caller may not change keys.
+        RotationRefused: No key in use has this kid.
+    """
     active = await database().write(units.drop, actor_id=actor_id, kid=kid)
     _log("signing_key_dropped", actor_id, kid=kid)
     return active

@@ -7,7 +7,6 @@ from typing import Any
 
 import httpx
 import pytest
-from asgiref.sync import sync_to_async
 from django.conf import settings as conf
 
 from accounts.audit.models import AuditEvent
@@ -37,7 +36,7 @@ async def test_the_list_has_no_private_part(stage: Stage) -> None:
     listed = await stage.send("GET", KEYS, 200, pair=stage.root_pair)
     assert sorted(key["state"] for key in listed) == ["active", "next"]
     text = str(listed)
-    for key in await sync_to_async(list)(SigningKey.objects.all()):
+    async for key in SigningKey.objects.all():
         assert key.kid in text
         assert "d" not in key.public_jwk
         assert base64.b64encode(bytes(key.private_encrypted)).decode() not in text

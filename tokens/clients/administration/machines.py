@@ -17,7 +17,6 @@ from tokens.clients import dpop
 from tokens.clients import registry as clients
 from tokens.errors import InsufficientScope, InvalidToken, NotAdministering, UnprovedToken
 from tokens.protocol import scope_set
-from tokens.sessions.models import FIRST_PARTY_CLIENT
 
 
 class ClientsOwnToken(InvalidToken):
@@ -98,9 +97,9 @@ async def administration_of(claims: AccessClaims) -> frozenset[str]:
     """Return the scopes of the administration that a person's token has; none for one that was got in exchange.
 
     Args:
-        claims: What the token says; a token of our own sessions needs none.
+        claims: What the token of an OAuth client says.
     """
-    if claims.client_id == FIRST_PARTY_CLIENT or claims.act is not None:
+    if claims.act is not None:
         return frozenset()
     asked = scope_set(claims.scope) & SCOPES.keys()
     client = await clients.find(claims.client_id) if asked else None
