@@ -41,7 +41,6 @@ class UserActView(StaffView):
     @extend_schema(
         operation_id="users_act",
         summary="Do an act on a user",
-        tags=["staff"],
         parameters=[OpenApiParameter("act", str, OpenApiParameter.PATH, enum=list(ACTS), description="Which act.")],
         request=None,
         responses={

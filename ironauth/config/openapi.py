@@ -64,13 +64,15 @@ TAGS_BY_PATH = {
     **dict.fromkeys(("/api/v1/roles", "/api/v1/users/{user_id}/roles"), "roles"),
     "/api/v1/audit": "audit",
     "/api/v1/users": "people",
+    "/api/v1/clients": "clients",
+    "/api/v1/keys": "keys",
     "/api/v1/": "staff",
     **dict.fromkeys(("/oauth/", "/.well-known/o"), "oauth"),
     "/": "system",
 }
 
 #: Chapters of operations that ask for a right of staff.
-STAFF_CHAPTERS = frozenset({"people", "roles", "invitations", "audit", "staff"})
+STAFF_CHAPTERS = frozenset({"people", "roles", "invitations", "audit", "clients", "keys", "staff"})
 
 SPECTACULAR_SETTINGS: dict[str, object] = {
     "TITLE": "IronAuth",

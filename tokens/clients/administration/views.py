@@ -21,7 +21,6 @@ from tokens.clients.administration.inputs import ClientCreateInput, ClientListIn
 from tokens.clients.administration.outputs import ClientOut, ClientPage, ClientSecretShown
 from tokens.errors import InsufficientScope, NotAdministering
 
-TAGS: Final = ["clients"]
 FORBIDDEN: Final = (PermissionDenied, InsufficientScope, NotAdministering)
 
 
@@ -48,7 +47,6 @@ class ClientsView(StaffView):
     @extend_schema(
         operation_id="clients_list",
         summary="List clients",
-        tags=TAGS,
         parameters=[ClientListInput],
         request=None,
         responses={200: ClientPage, 400: ValidationFailed, 403: FORBIDDEN},
@@ -62,7 +60,6 @@ class ClientsView(StaffView):
     @extend_schema(
         operation_id="clients_create",
         summary="Create a client",
-        tags=TAGS,
         request=ClientCreateInput,
         responses={201: ClientSecretShown, 400: ValidationFailed, 401: StepUpRequired, 403: FORBIDDEN},
     )
@@ -87,7 +84,6 @@ class ClientView(StaffView):
     @extend_schema(
         operation_id="clients_read",
         summary="Read a client",
-        tags=TAGS,
         request=None,
         responses={200: ClientOut, 403: FORBIDDEN, 404: NotFound},
     )
@@ -98,7 +94,6 @@ class ClientView(StaffView):
     @extend_schema(
         operation_id="clients_update",
         summary="Change a client",
-        tags=TAGS,
         request=ClientPatchInput,
         responses={
             200: ClientSecretShown,
@@ -122,7 +117,6 @@ class ClientView(StaffView):
     @extend_schema(
         operation_id="clients_delete",
         summary="Delete a client",
-        tags=TAGS,
         request=None,
         responses={204: None, 401: StepUpRequired, 403: FORBIDDEN, 404: NotFound},
     )
@@ -144,7 +138,6 @@ class ClientSecretView(StaffView):
     @extend_schema(
         operation_id="clients_secret_rotate",
         summary="Give a client another secret",
-        tags=TAGS,
         request=RotateInput,
         responses={
             200: ClientSecretShown,
@@ -174,7 +167,6 @@ class ClientDisableView(StaffView):
     @extend_schema(
         operation_id="clients_disable",
         summary="Disable a client",
-        tags=TAGS,
         request=None,
         responses={
             200: OpenApiResponse(ClientOut, "It is refused, and its sessions are over."),
@@ -201,7 +193,6 @@ class ClientEnableView(StaffView):
     @extend_schema(
         operation_id="clients_enable",
         summary="Enable a client",
-        tags=TAGS,
         request=None,
         responses={200: ClientOut, 401: StepUpRequired, 403: FORBIDDEN, 404: NotFound},
     )

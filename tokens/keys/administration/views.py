@@ -20,7 +20,6 @@ from tokens.keys.administration.inputs import FamilyInput, KeyListInput
 from tokens.keys.administration.outputs import KeyOut
 from tokens.keys.key_set import Family
 
-TAGS: Final = ["keys"]
 FORBIDDEN: Final = (PermissionDenied, InsufficientScope, NotAdministering)
 
 
@@ -39,7 +38,6 @@ class KeysView(StaffView):
     @extend_schema(
         operation_id="keys_list",
         summary="List signing keys",
-        tags=TAGS,
         parameters=[KeyListInput],
         request=None,
         responses={200: list[KeyOut], 400: ValidationFailed, 403: FORBIDDEN},
@@ -52,7 +50,6 @@ class KeysView(StaffView):
     @extend_schema(
         operation_id="keys_create",
         summary="Make sure that a family has signing keys",
-        tags=TAGS,
         request=FamilyInput,
         responses={
             200: OpenApiResponse(list[KeyOut], "The keys of the family: one is active, one is next."),
@@ -80,7 +77,6 @@ class KeyRotationView(StaffView):
     @extend_schema(
         operation_id="keys_rotate",
         summary="Activate the next signing key",
-        tags=TAGS,
         request=FamilyInput,
         responses={
             200: OpenApiResponse(KeyOut, "The key that signs from now on."),
@@ -110,7 +106,6 @@ class KeyDropView(StaffView):
     @extend_schema(
         operation_id="keys_drop",
         summary="Drop a compromised signing key",
-        tags=TAGS,
         request=None,
         responses={
             200: OpenApiResponse(KeyOut, "The key that signs from now on."),
