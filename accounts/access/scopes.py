@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 
+from accounts.access.rights import REMOVE_FACTORS
+
 #: Rights over sign-in providers. No permission of this name can be given to anybody: superusers alone have it, and
 #: machines to which a superuser has given the scope.
 SEE_PROVIDERS: Final = "accounts.see_providers"
@@ -17,7 +19,7 @@ SCOPES: Final[Mapping[str, frozenset[str]]] = MappingProxyType({
     "users:read": frozenset({"accounts.view_user"}),
     "users:write": frozenset({"accounts.add_user", "accounts.change_user"}),
     "users:delete": frozenset({"accounts.delete_user"}),
-    "users:mfa": frozenset({"accounts.reset_mfa"}),
+    "users:mfa": frozenset({REMOVE_FACTORS}),
     "users:verify": frozenset({"accounts.verify_email"}),
     "invitations:read": frozenset({"accounts.view_invitation"}),
     "invitations:write": frozenset({"accounts.add_invitation", "accounts.delete_invitation"}),
