@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from accounts.access.rights import REMOVE_FACTORS
+from accounts.access.rights import REMOVE_FACTORS, VERIFY_EMAIL
 
 #: Rights over sign-in providers. No permission of this name can be given to anybody: superusers alone have it, and
 #: machines to which a superuser has given the scope.
@@ -20,7 +20,7 @@ SCOPES: Final[Mapping[str, frozenset[str]]] = MappingProxyType({
     "users:write": frozenset({"accounts.add_user", "accounts.change_user"}),
     "users:delete": frozenset({"accounts.delete_user"}),
     "users:mfa": frozenset({REMOVE_FACTORS}),
-    "users:verify": frozenset({"accounts.verify_email"}),
+    "users:verify": frozenset({VERIFY_EMAIL}),
     "invitations:read": frozenset({"accounts.view_invitation"}),
     "invitations:write": frozenset({"accounts.add_invitation", "accounts.delete_invitation"}),
     "roles:read": frozenset({"auth.view_group"}),

@@ -13,7 +13,7 @@ from django.db import models
 from django.db.models import UUIDField
 
 from accounts import email_address as emails
-from accounts.access.rights import REMOVE_FACTORS, Rights, rights_of, target_of
+from accounts.access.rights import REMOVE_FACTORS, VERIFY_EMAIL, Rights, rights_of, target_of
 from accounts.access.roles import named as named_roles
 from accounts.access.roles import with_permissions
 from accounts.audit import recording as audit
@@ -35,7 +35,6 @@ from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.errors import NotFound, PermissionDenied
 from ironauth.infrastructure.db.compiled import CompiledOfMany, CompiledSelect, Param
 
-VERIFY_EMAIL: Final = "accounts.verify_email"
 _PLAIN: Final = ("email", "name", "is_active", "is_staff", "is_superuser")
 #: What others believe of a person because it is said here: its values are in the trail.
 _BELIEVED: Final = ("email_verified", "is_staff", "is_superuser")
