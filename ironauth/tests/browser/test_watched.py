@@ -5,7 +5,7 @@ import secrets
 import pytest
 from playwright.async_api import Browser, Route
 
-from ironauth.tests.browser.watched import Watched
+from ironauth.tests.browser.watched import MOST_BYTES, Watched
 from ironauth.tests.canary_hooks import watched
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
@@ -83,4 +83,27 @@ async def test_what_is_typed_is_heard(chromium: Browser) -> None:
     await page.wait_for_url("**/sent")
     await shown.look("sound")
     assert not [one for one in heard if one not in watched.needles]
+    await page.context.close()
+
+
+@pytest.mark.parametrize(("more", "faults"), [(0, 0), (1, 1)])
+async def test_a_heavy_page_is_found(chromium: Browser, more: int, faults: int) -> None:
+    """HTML, style and scripts together, those that a script imports too: 60,000 bytes, and not one more."""
+    page = await chromium.new_page()
+    html = SOUND.replace("</head>", '<script type="module" src="/a.js"></script></head>')
+    files = {"/a.js": 'import "./b.js";', "/b.js": "1;" * 5_000}
+    rest = MOST_BYTES - len(html.encode()) - sum(map(len, files.values())) + more
+    files["/"] = html.replace("</main>", " " * rest + "</main>")
+
+    async def answer(route: Route) -> None:
+        path = route.request.url.removeprefix(ORIGIN)
+        kind = "text/javascript" if path.endswith(".js") else "text/html"
+        await route.fulfill(body=files[path], content_type=kind)
+
+    await page.route("**/*", answer)
+    shown = Watched(page, ORIGIN)
+    await shown.go("/")
+    await shown.look("heavy")
+    assert [fault for fault in shown.faults if "bytes of HTML" in fault] == shown.faults
+    assert len(shown.faults) == faults, shown.faults
     await page.context.close()

@@ -35,6 +35,14 @@ ARRIVE: Final = "() => document.getAnimations().forEach((animation) => animation
 #: Asks axe-core, which looks for reasons only where something is wrong and fetches nothing a second time.
 FASTER: Final = {"resultTypes": ["violations"], "preload": False}
 JUDGE: Final = "(options) => axe.run(options).then((found) => found.violations)"
+#: Bytes of a page with its style and all its scripts, without the encoding that servers add: a slow phone's second.
+MOST_BYTES: Final = 60_000
+WEIGHT: Final = """() => performance.getEntries()
+  .filter((one) => one.entryType === "navigation" || /\\.(css|js)(\\?|$)/.test(one.name))
+  .reduce((sum, one) => sum + (one.decodedBodySize ?? 0), 0)"""
+#: What pictures are made of, beside the views in which a page is judged.
+COLOURS: Final[tuple[Literal["dark", "light"], ...]] = ("dark", "light")
+PICTURED: Final = tuple((width, height, colours) for width, height, _ in VIEWS for colours in COLOURS)
 #: A folder to keep pictures of every page in, for somebody to look at.
 PICTURES: Final = os.environ.get("IRONAUTH_TEST_SCREENSHOTS", "")
 
@@ -101,6 +109,10 @@ class Watched:
             {cookie["name"]: cookie["value"] for cookie in cookies if "name" in cookie and "value" in cookie}
         )
         left_out = LEFT_OUT if "/admin/" in self.page.url else ()
+        if "/admin/" not in self.page.url:  # Django's own
+            weight = await self.page.evaluate(WEIGHT)
+            if not 0 < weight <= MOST_BYTES:
+                self._fault(f"{name}: {weight} bytes of HTML, style and scripts, at most {MOST_BYTES}")
         options = {"runOnly": RULES, "rules": {rule: {"enabled": False} for rule in left_out}, **FASTER}
         await self.page.evaluate(AXE_SCRIPT)
         for width, height, colours in VIEWS:
@@ -111,9 +123,17 @@ class Watched:
             wide = await self.page.evaluate(TOO_WIDE)
             if wide:
                 self._fault(f"{seen}: scrolls sideways, {wide}")
-            if PICTURES:
-                await self.page.screenshot(path=Path(PICTURES) / f"{name}-{width}-{colours}.png", full_page=True)
             for violation in await self.page.evaluate(JUDGE, options):
                 where = [node["html"][:160] for node in violation["nodes"][:3]]
                 why = violation["nodes"][0]["failureSummary"].splitlines()[1:3]
                 self._fault(f"{seen}: {violation['id']}, {violation['help']}: {where} {why}")
+        if PICTURES:
+            await self._photograph(name)
+
+    async def _photograph(self, name: str) -> None:
+        """Keep a picture of what is shown, on a phone and a desktop, by day and at night."""
+        for width, height, colours in PICTURED:
+            await self.page.set_viewport_size({"width": width, "height": height})
+            await self.page.emulate_media(color_scheme=colours)
+            await self.page.evaluate(ARRIVE)
+            await self.page.screenshot(path=Path(PICTURES) / f"{name}-{width}-{colours}.png", full_page=True)

@@ -23,6 +23,8 @@ async function options() {
 }
 
 function send({ challenge_token, credential }) {
+  const keeps = document.querySelector("form:not(#passkey-form) [name=keep_device]"); // one box for both ways
+  if (keeps) form.elements.keep_device.checked = keeps.checked;
   form.elements.challenge_token.value = challenge_token;
   form.elements.credential.value = JSON.stringify(credential);
   form.submit();
