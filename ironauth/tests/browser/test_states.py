@@ -107,7 +107,7 @@ async def sign_in(shown: Watched) -> None:
 
 @asynccontextmanager
 async def long_ago(shown: Watched) -> AsyncIterator[None]:
-    """Have the browser's last proof be older than ten minutes; its next page gets a token that says so."""
+    """Have the browser's last proof be older than ten minutes; its next page gets a token of that age."""
     await Session.objects.all().aupdate(authenticated_at=LONG_AGO)
     await shown.page.context.clear_cookies(name="access_token")
     yield
