@@ -214,3 +214,13 @@ def test_several_nodes(tmp_path: Path) -> None:
     (line,) = re.findall(r"^ExecStart=.* manage\.py serve (.+)$", page.block("[Service]"), re.MULTILINE)
     options = load_command_class("ironauth", "serve").create_parser("manage.py", "serve").parse_args(line.split())
     assert (options.host, options.port) == ("10.0.0.11", 8000)
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("signing_key", "throttled")
+async def test_rate_limit_headers(api: httpx.AsyncClient) -> None:
+    """A first sign-up has the header fields of the page, letter for letter."""
+    answer = await api.post("/api/v1/access/signup", json={"email": EMAIL, "password": PASSWORD})
+    with Guide("docs/reference/api-changes.md") as guide:
+        shown = dict(line.split(": ", 1) for line in guide.block("RateLimit-Policy").splitlines())
+    assert {name: answer.headers[name] for name in shown} == shown

@@ -11,7 +11,9 @@ from ironauth.tests.docs.blocks import FENCE, ROOT, pages, text_of
 LINK = re.compile(r"(?<!\\)\[(?:[^\[\]]|\[[^\]]*\])*\]\(([^()\s]+)\)")
 CODE = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)", re.DOTALL)
 #: Pages that the site writes itself, each time it is built.
-WRITTEN = {f"docs/reference/{name}.md" for name in ("http-api", "errors", "audit-events", "commands")}
+WRITTEN = set(
+    re.findall(r"^/(docs/reference/[\w-]+\.md)$", (ROOT / ".gitignore").read_text(encoding="utf-8"), re.MULTILINE)
+)
 
 
 def prose(page: str) -> str:
