@@ -19,13 +19,13 @@ START_S: Final = 120.0  # on a machine with everything else to do
 MAIN: Final = "no.nav.security.mock.oauth2.StandaloneMockOAuth2ServerKt"
 
 
-def installed() -> Path:
-    """Return the folder of its libraries; without it skip, or in CI fail."""
-    command = ["sh", ".ci/find-mock-oauth2"]
+def installed(program: str = ".ci/find-mock-oauth2") -> Path:
+    """Return the folder of its libraries, or of what another such program installs; without it skip, or in CI fail."""
+    command = ["sh", program]
     found = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=300, check=False)
     if found.returncode != 0:
         fail = pytest.fail if os.environ.get("CI") else pytest.skip
-        fail(f"sh .ci/find-mock-oauth2: {found.stdout}{found.stderr}")
+        fail(f"sh {program}: {found.stdout}{found.stderr}")
     return Path(found.stdout.splitlines()[-1])
 
 

@@ -15,7 +15,7 @@ import pytest
 from tokens.oauth.tests.clients.provider import Person
 
 HERE = Path(__file__).parent
-JAVASCRIPT, GO = HERE / "javascript", HERE / "go"
+JAVASCRIPT, GO, SPRING = HERE / "javascript", HERE / "go", HERE / "spring"
 PATIENCE_S = 60.0  # for one program, on a machine with everything else to do
 BUILD_S = 300.0  # Go compiles its own library the first time
 LONGEST_LINE = 1 << 20
