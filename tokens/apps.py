@@ -22,7 +22,7 @@ class TokensConfig(AppConfig):
         from accounts.access import rights  # noqa: PLC0415 - as below
         from accounts.admin import audit_trail  # noqa: PLC0415 - as below
         from accounts.federation.models import PROVIDERS_TAG  # noqa: PLC0415 - as below
-        from accounts.users import invariants  # noqa: PLC0415 - as below
+        from accounts.users import invariants, ways_in  # noqa: PLC0415 - as below
         from ironauth.infrastructure.cache.invalidation import invalidation_feed  # noqa: PLC0415 - as below
         from ironauth.infrastructure.core.lifecycle import on_shutdown, on_startup  # noqa: PLC0415 - as below
         from ironauth.infrastructure.http import client_context, error_pages  # noqa: PLC0415 - as below
@@ -36,10 +36,11 @@ class TokensConfig(AppConfig):
         from tokens.oauth import expiry as oauth_expiry  # noqa: PLC0415 - as above
         from tokens.oauth.logout import delivery as logout_delivery  # noqa: PLC0415 - as above
         from tokens.oauth.logout import units as logout_notices  # noqa: PLC0415 - as above
-        from tokens.sessions import ending  # noqa: PLC0415 - as above
+        from tokens.sessions import ending, thrown_out  # noqa: PLC0415 - as above
         from tokens.sessions import units as sessions  # noqa: PLC0415 - as above
         from tokens.sessions.acting import admin_session, banner  # noqa: PLC0415 - as above
         from tokens.upstream import exchange as upstream_exchange  # noqa: PLC0415 - as above
+        from tokens.upstream import lost_ways  # noqa: PLC0415 - as above
         from tokens.upstream import providers as upstream_providers  # noqa: PLC0415 - as above
 
         client_context.register_own_paths(OAUTH_PATH)
@@ -50,6 +51,8 @@ class TokensConfig(AppConfig):
         admin_session.connect()
         banner.register()
         invariants.sessions_end.connect(ending.all_end, dispatch_uid="tokens.sso_sessions_end")
+        ways_in.removed.connect(thrown_out.passkey_gone, dispatch_uid="tokens.passkey_gone")
+        ways_in.removed.connect(lost_ways.identity_gone, dispatch_uid="tokens.identity_gone")
         ending.clients_signed_out.connect(logout_notices.queue, dispatch_uid="tokens.logout_notices")
         client_units.client_ends.connect(oauth_expiry.end_of_client, dispatch_uid="tokens.oauth_ends")
         client_units.client_ends.connect(sessions.end_of_client, dispatch_uid="tokens.sessions_end")

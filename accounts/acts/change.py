@@ -4,7 +4,9 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-from django.db.models import Q
+from django.db.models import Q, QuerySet
+
+from accounts.users.models import User
 
 BATCH: Final = 500  # users in one statement; SQLite as first shipped takes 999 variables
 
@@ -27,6 +29,8 @@ class Change(NamedTuple):
         spares_oneself: It would lock the caller out.
         takes_over: It would help a caller into the account, so people with rights that the caller lacks are spared.
         step_up: It needs a proof of the last ten minutes of who does it.
+        spared: Returns those of some people who are spared for what only a query of their own tells.
+        warning_of: Returns what else it entails for some people; "" for nothing.
     """
 
     name: str
@@ -42,6 +46,8 @@ class Change(NamedTuple):
     spares_oneself: bool = False
     takes_over: bool = False
     step_up: bool = True
+    spared: Callable[[QuerySet[User]], QuerySet[User]] | None = None
+    warning_of: Callable[[QuerySet[User]], str] | None = None
 
     @property
     def right(self) -> str:

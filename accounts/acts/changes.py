@@ -4,7 +4,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from django.db.models import F, Q
+from django.db.models import F, Q, QuerySet
 
 from accounts import email_address as emails
 from accounts.acts.change import Change
@@ -48,6 +48,15 @@ def _reset_mfa(user_ids: Sequence[uuid.UUID], caller_id: uuid.UUID) -> None:
     """Take every second factor of these users away."""
     for user_id in user_ids:
         mfa_units.reset(user_id, caller_id)
+
+
+def _left_without(chosen: QuerySet[User]) -> str:
+    """Return how many of these people have no way in but a passkey."""
+    count = mfa_units.left_without(chosen).count()
+    if not count:
+        return ""
+    who = "1 of them has" if count == 1 else f"{count} of them have"
+    return f"{who} no other way to sign in, and no password: each is sent a link to choose one."
 
 
 def _forgive(user_ids: Sequence[uuid.UUID], caller_id: uuid.UUID) -> None:
@@ -114,11 +123,14 @@ RESET_MFA: Final = Change(
     done="Second factors removed",
     warning="The password alone signs in from then on, until another factor is set up. Every session ends, and each is "
     "told by a message. Make sure that it is the person who asks for it.",
-    excluded_note="you, people with rights you do not hold, without a second factor, or who are being deleted",
+    excluded_note="you, people with rights you do not hold, without a second factor, who are being deleted, or whose "
+    "last way in it is and whom no message would bring back",
     permission="reset_mfa",
     carry_out=_reset_mfa,
     concerns=factors.any_of() & STAYING,  # nobody reads messages to the stand-in address
     batch=FEW,
+    spared=mfa_units.nobody_to_tell,
+    warning_of=_left_without,
     spares_oneself=True,
     takes_over=True,
 )

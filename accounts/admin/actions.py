@@ -124,6 +124,8 @@ def _targets(change: Change, caller: User, chosen: UserQuerySet) -> UserQuerySet
     targets = chosen.filter(change.concerns)
     if change.spares_oneself:
         targets = targets.exclude(pk=caller.pk)
+    if change.spared is not None:
+        targets = targets.exclude(pk__in=change.spared(targets).values("pk"))
     if rights_of_user(caller).is_superuser:
         return targets
     targets = targets.filter(is_superuser=False)
@@ -145,7 +147,7 @@ def _ask(
         action=change.name,
         title=change.title,
         question=f"{change.title}: {_count(total)}?",
-        warning=change.warning,
+        warning=" ".join(filter(None, (change.warning, change.warning_of(chosen) if change.warning_of else ""))),
         shown=[f"{user} ({user.name})" if user.name else str(user) for user in named],
         unshown=max(0, total - SHOWN),
         spared=f"Left as they are: {_count(spared)} ({change.excluded_note})." if spared else "",

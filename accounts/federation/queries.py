@@ -14,6 +14,9 @@ from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.ids import new_id
 from ironauth.infrastructure.db.compiled import CompiledInsert, CompiledSelect, CompiledUpdate, Param, given_row
 
+#: Names an identity among the ways in.
+WAY_IN: Final = "identity"
+
 
 class Known(NamedTuple):
     """An identity that is known here, and whose it is."""
@@ -89,15 +92,24 @@ def known(issuer: str, subject: str) -> Known | None:
     return Known(*rows[0]) if rows else None
 
 
+def usable(user_id: Any) -> models.QuerySet[Identity]:
+    """Return the query of the identities that somebody can sign in with.
+
+    Args:
+        user_id: Who it is, or an expression for it.
+    """
+    return Identity.objects.filter(user_id=user_id, provider__enabled=True)
+
+
 def has_one(user_id: UUID, provider_id: UUID | None) -> bool:
-    """Tell whether somebody has an identity of a provider, or of any. One query.
+    """Tell whether somebody can sign in with an identity of a provider, or of any. One query.
 
     Args:
         user_id: Who it is.
         provider_id: Of which provider; None: of any.
     """
     of_provider = {} if provider_id is None else {"provider_id": provider_id}
-    return Identity.objects.filter(user_id=user_id, **of_provider).exists()
+    return usable(user_id).filter(**of_provider).exists()
 
 
 def used(identity_id: UUID, email: str) -> None:

@@ -7,10 +7,10 @@ from django.db.models.signals import post_delete, post_save
 
 from accounts.email import first_proof
 from accounts.email.first_proof import Fate
-from accounts.federation import units
+from accounts.federation import queries
 from accounts.federation.models import PROVIDERS_TAG, Identity, UpstreamProvider, UpstreamSignIn
 from accounts.privacy import export
-from accounts.users import rules as user_rules
+from accounts.users import ways_in
 from ironauth.infrastructure.cache.invalidation import invalidate
 from ironauth.infrastructure.db.compiled import Param
 
@@ -21,7 +21,7 @@ def register() -> None:
     export.register("identities_on_their_way", _waiting, UpstreamSignIn)
     first_proof.register(Identity, Fate.REMOVED, "A stranger linked it: it would let them in again.")
     first_proof.register(UpstreamSignIn, Fate.REMOVED, "A stranger began to link an identity.")
-    user_rules.register_way_in(units.WAY_IN, units.usable)
+    ways_in.register(queries.WAY_IN, queries.usable)
     for signal in (post_save, post_delete):
         signal.connect(_provider_changed, sender=UpstreamProvider)
 

@@ -1,6 +1,6 @@
 """Units of work on identities: synchronous, one transaction each, run by the database pool."""
 
-from typing import Final, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
 from django.conf import settings
@@ -30,10 +30,6 @@ from accounts.users import rules as user_rules
 from accounts.users.models import User
 from accounts.users.queries import Credentials
 from ironauth.infrastructure.core import clock
-from ironauth.infrastructure.core.errors import NotFound
-
-#: Names an identity among the ways in.
-WAY_IN: Final = "identity"
 
 
 class Resolved(NamedTuple):
@@ -311,45 +307,6 @@ def connect(*, user_id: UUID, provider_id: UUID, person: UpstreamPerson) -> str 
     except IntegrityError as error:
         raise IdentityTaken from error
     return provider.slug
-
-
-class Unlinked(NamedTuple):
-    """An identity that was taken away: at which provider, and who it is there."""
-
-    provider_id: UUID
-    slug: str
-    subject: str
-
-
-def unlink(*, user_id: UUID, identity_id: UUID, session_id: UUID | None) -> Unlinked:
-    """Take an identity away, and return it. The caller ends the sessions that began with it.
-
-    Args:
-        user_id: Whose it is.
-        identity_id: Which one.
-        session_id: The session in which they ask; None outside one.
-
-    Raises:
-        NotFound: The person has no such identity.
-        LastWayIn: They could not sign in without it.
-        NotAuthenticated: The account is gone or inactive.
-    """
-    user = user_rules.locked(user_id)
-    identity = Identity.objects.select_related("provider").filter(pk=identity_id, user_id=user_id).first()
-    if identity is None:
-        raise NotFound
-    user_rules.keep_a_way_in(user, kind=WAY_IN, without=identity_id)
-    identity.delete()
-    outbox.enqueue(
-        Kind.IDENTITY_UNLINKED, recipient=user.email, user_id=user_id, facts={"provider": identity.provider.name}
-    )
-    audit.record_own(Event.IDENTITY_UNLINKED, user_id, session_id, provider=identity.provider.slug)
-    return Unlinked(identity.provider_id, identity.provider.slug, identity.subject)
-
-
-def usable(user_id: UUID) -> QuerySet[Identity]:
-    """Return the query of the identities that somebody can sign in with."""
-    return Identity.objects.filter(user_id=user_id, provider__enabled=True)
 
 
 def require_usable(account: Credentials | None) -> Credentials:

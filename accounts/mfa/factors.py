@@ -14,8 +14,7 @@ from accounts.mfa.recovery.factor import RecoveryCodes, codes_left
 from accounts.mfa.second_factor import Resealed, SecondFactor
 from accounts.mfa.totp.factor import Totp
 from accounts.mfa.totp.units import TOTP
-from accounts.users import rules as user_rules
-from accounts.users import second_factors
+from accounts.users import second_factors, ways_in
 from accounts.users.models import User
 from accounts.users.proofs import Asked, Proof, Shown
 from accounts.users.second_factors import any_of, methods_of
@@ -44,7 +43,7 @@ def register() -> None:
     """Let queries of users ask for each kind, and count passkeys among the ways in."""
     for factor in FACTORS:
         second_factors.register(factor.name, factor.rows, stands_alone=factor.stands_alone)
-    user_rules.register_way_in(passkey_units.WAY_IN, passkey_units.usable)
+    ways_in.register(passkey_units.WAY_IN, passkey_units.usable)
 
 
 class Kept(NamedTuple):

@@ -6,7 +6,7 @@ from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework.permissions import IsAuthenticated
 
 from accounts.access.permissions import MfaResetPermission, StaffView
-from accounts.errors import DeletionPending, StepUpRequired
+from accounts.errors import DeletionPending, LastWayIn, StepUpRequired
 from accounts.mfa import services
 from accounts.mfa.outputs import MfaOut
 from accounts.users import step_up
@@ -44,11 +44,15 @@ class UserMfaView(StaffView):
             401: StepUpRequired,
             403: PermissionDenied,
             404: NotFound,
-            409: DeletionPending,
+            409: (DeletionPending, LastWayIn),
         },
     )
     async def delete(self, request: ApiRequest, user_id: uuid.UUID) -> None:
-        """Take every factor away; the person gets a message and signs in with the password alone."""
+        """Take every factor away; the person gets a message and signs in with the password alone.
+
+        Who has no password and no other way in than a passkey gets a link to choose one. Where the address is not
+        verified, that is 409 `last_way_in`, and nothing has happened: deactivate the account to keep somebody out.
+        """
         who = signed_in(request)
         step_up.require_recent(who)
         await services.reset(actor_id=who.id, user_id=user_id)

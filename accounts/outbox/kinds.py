@@ -45,6 +45,7 @@ class Kind(enum.StrEnum):
     MFA_ENABLED = "mfa_enabled"
     MFA_DISABLED = "mfa_disabled"
     MFA_RESET = "mfa_reset"
+    WAY_IN_REMOVED = "way_in_removed", "email-pages:reset"
     SECOND_FACTOR_REFUSED = "second_factor_refused"
     RECOVERY_CODES_CREATED = "recovery_codes_created"
     RECOVERY_CODE_USED = "recovery_code_used"

@@ -1,22 +1,14 @@
 """What holds for every account, whatever is done to it: an act that would break it is refused."""
 
 import uuid
-from collections.abc import Callable, Iterable
-from typing import Any, Final
+from collections.abc import Iterable
 
-from django.conf import settings
-from django.db.models import QuerySet
 from django.utils.translation import gettext_noop as _
 
-from accounts.errors import DeletionPending, LastSuperuser, LastWayIn, PasswordChanged
+from accounts.errors import DeletionPending, LastSuperuser, PasswordChanged
 from accounts.users import queries as user_queries
 from accounts.users.models import User
 from ironauth.infrastructure.core.errors import NotAuthenticated
-
-#: Makes the query of the rows with each of which a person can sign in.
-type WaysIn = Callable[[uuid.UUID], QuerySet[Any]]
-#: Kinds of them. One that has not registered is no way in: `keep_a_way_in` then refuses too much, never too little.
-_ways_in: Final[dict[str, WaysIn]] = {}
 
 
 def active(user_id: uuid.UUID) -> User:
@@ -77,33 +69,6 @@ def keep_a_superuser(*, without: Iterable[User]) -> None:
         active = User.objects.select_for_update().filter(is_superuser=True, is_active=True).order_by("pk")
         if set(active.values_list("pk", flat=True)) <= leaving:
             raise LastSuperuser
-
-
-def register_way_in(kind: str, rows: WaysIn) -> None:
-    """Add a kind of way to sign in, beside the password and the code by mail. Registering it twice is harmless.
-
-    Args:
-        kind: What `keep_a_way_in` calls it.
-        rows: Makes the query of a person's.
-    """
-    _ways_in[kind] = rows
-
-
-def keep_a_way_in(user: User, *, kind: str, without: uuid.UUID) -> None:
-    """Raise ``LastWayIn`` if somebody could not sign in any more without this row. One query a kind at most.
-
-    Args:
-        user: The person, `locked`: of two removals at once the second sees the first.
-        kind: What kind of way in the row is.
-        without: The row that is to go.
-    """
-    if user.has_usable_password() or (settings.IRONAUTH_SIGN_IN_BY_EMAIL and user.email_verified_at is not None):
-        return
-    for one, rows in _ways_in.items():
-        found = rows(user.pk)
-        if (found.exclude(pk=without) if one == kind else found).exists():
-            return
-    raise LastWayIn
 
 
 def refuse_being_deleted(user: User) -> None:

@@ -23,7 +23,7 @@ from accounts.federation.secrets import seal_into
 from ironauth.infrastructure.admin.actions import admin_action
 from ironauth.infrastructure.admin.lists import CheckedSelection
 from tokens.admin.client_form import LinesField
-from tokens.upstream import client_secret, discovery, exchange, services
+from tokens.upstream import client_secret, discovery, exchange, lost_ways, services
 
 if TYPE_CHECKING:  # Django's class takes its model in brackets for type checkers only
     ModelForm = forms.ModelForm[UpstreamProvider]
@@ -44,6 +44,12 @@ class ProviderForm(ModelForm):
         widget=forms.PasswordInput(attrs={"autocomplete": "off"}),
         help_text="From the provider. It is sealed and never shown; leave it empty to keep the one that is stored.",
     )
+    leave_without_way_in = forms.BooleanField(
+        required=False,
+        label="Leave people without a way in",
+        help_text="Asked for where somebody could not sign in any more without this provider, or with another issuer.",
+    )
+    shuts_out = False
     second_factors = LinesField(
         rows=2,
         label="Values that mean a second factor",
@@ -78,14 +84,33 @@ class ProviderForm(ModelForm):
             data["issuer"] = kind.issuer
         elif not exchange.is_acceptable(data.get("issuer", "")):
             self.add_error("issuer", "Give the issuer's https address, as the provider's discovery document has it.")
-        if self.instance._state.adding and not data.get("secret"):  # noqa: SLF001 - documented by Django
+        is_new = self.instance._state.adding  # noqa: SLF001 - documented by Django
+        if is_new and not data.get("secret"):
             self.add_error("secret", "Give the client secret that the provider has made for this application.")
+        if not is_new:
+            self._judge_change(data)
         if kind.signs_secret and data.get("secret"):
             try:
                 client_secret.require_usable(data["secret"])
             except client_secret.InvalidSecretError as error:
                 self.add_error("secret", str(error))
         return data
+
+    def _judge_change(self, data: dict[str, Any]) -> None:
+        """Demand the secret anew for another issuer, and a word where people would be left without a way in."""
+        before = UpstreamProvider.objects.get(pk=self.instance.pk)
+        moves = (before.kind, before.issuer) != (data.get("kind"), data.get("issuer"))
+        if moves and not data.get("secret"):
+            self.add_error(
+                "secret",
+                "Give the client secret that the new issuer has made: the stored one is for the issuer before, and is "
+                "sent to no other.",
+            )
+        self.shuts_out = moves or not data.get("enabled")  # saved again, it ends what an interruption has left
+        if before.enabled and self.shuts_out and not data.get("leave_without_way_in"):
+            words = lost_ways.warning(before)
+            if words:
+                self.add_error("leave_without_way_in", words)
 
 
 @admin.register(UpstreamProvider)
@@ -114,7 +139,8 @@ class UpstreamProviderAdmin(CheckedSelection, admin.ModelAdmin):  # type: ignore
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         """Show where the provider sends people back."""
-        return (*ProviderForm.Meta.fields, *self.readonly_fields)
+        asked = ("leave_without_way_in",) if obj else ()
+        return (*ProviderForm.Meta.fields, *asked, *self.readonly_fields)
 
     def has_module_permission(self, request: HttpRequest) -> bool:
         """Tell whether the caller is a superuser."""
@@ -126,8 +152,17 @@ class UpstreamProviderAdmin(CheckedSelection, admin.ModelAdmin):  # type: ignore
 
     has_add_permission = has_module_permission
     has_change_permission = has_view_permission
-    has_delete_permission = has_view_permission
     has_try_permission = has_view_permission
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Tell whether the caller is a superuser, and the provider is switched off, which asks who is left without."""
+        return bool(request.user.is_superuser) and (obj is None or not obj.enabled)
+
+    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
+        """Protect providers that are switched on."""
+        deleted, counts, perms_needed, protected = super().get_deleted_objects(objs, request)
+        enabled = [f"{one.name}: switch it off first" for one in objs if one.enabled]
+        return deleted, counts, set() if enabled else perms_needed, [*protected, *enabled]
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         """Store the provider with its secret, and leave an event."""
@@ -135,8 +170,11 @@ class UpstreamProviderAdmin(CheckedSelection, admin.ModelAdmin):  # type: ignore
             if form.cleaned_data.get("secret"):
                 seal_into(obj, form.cleaned_data["secret"])
             super().save_model(request, obj, form, change)
-            fields = sorted(form.changed_data) if change else []
+            fields = sorted({*form.changed_data} - {"leave_without_way_in"}) if change else []
             _record(request, obj, "changed" if change else "added", fields)
+            if form.shuts_out:
+                caller: Any = request.user
+                lost_ways.end_after_commit(provider_id=obj.pk, slug=obj.slug, actor_id=caller.pk)
 
     def delete_model(self, request: HttpRequest, obj: Any) -> None:
         """Delete the provider with the identities there, and leave an event."""

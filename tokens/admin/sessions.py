@@ -24,6 +24,7 @@ from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.user_agents import short_name
 from tokens.admin.read_only import ReadOnly, note
 from tokens.sessions import queries as session_queries
+from tokens.sessions import thrown_out
 from tokens.sessions import units as sessions
 from tokens.sessions.models import Session, SessionQuerySet
 
@@ -189,6 +190,7 @@ class SessionAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: ignor
             with transaction.atomic():
                 note(request, Session.objects.filter(pk__in=part).defer("secret"), "Ended.", action="end_session")
                 sessions.end_sessions(session_ids=part, reason=Session.RevokeReason.ENDED_BY_STAFF)
+                thrown_out.forget_devices(part)
                 audit.record_each(audit.Event.SESSION_ENDED, rows, actor_id=caller.pk)
         return len(owned)
 

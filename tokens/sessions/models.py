@@ -37,6 +37,7 @@ SSO_CLIENT = "ironauth-sso"
 BY_UPSTREAM = "fed"  # another provider said who it is: RFC 8176 has no value for it either
 BY_EMAIL = "email"  # a code that was mailed: RFC 8176 has no value for it
 BY_KEPT_DEVICE = "kept_device"  # stands in for a second factor, and is none: RFC 8176 has no value for it
+BY_PASSKEY = "pop"  # proof of possession of a key
 BY_PASSWORD = "pwd"  # noqa: S105 - a value, not a password
 #: When a session was authenticated whose row does not say: one of the release before.
 LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
@@ -89,6 +90,7 @@ class Session(models.Model):
         dpop_jkt: The thumbprint of the key that alone may use its tokens (RFC 9449 §6); "" where any holder may.
         actor_id: The member of staff who opened it to act as the person (``acting``); None for the person's own.
         actor_epoch: The epoch of *their* account then.
+        kept_device_id: The kept device of its browser, which goes when the session is thrown out; None without one.
     """
 
     class RevokeReason(models.TextChoices):
@@ -123,6 +125,7 @@ class Session(models.Model):
     dpop_jkt = models.CharField(max_length=CHALLENGE_CHARACTERS, blank=True, default="", db_default="")
     actor_id = models.UUIDField(null=True, blank=True)
     actor_epoch = models.PositiveIntegerField(null=True, blank=True)
+    kept_device_id = models.UUIDField(null=True, blank=True)
 
     objects = SessionQuerySet.as_manager()
 

@@ -96,6 +96,7 @@ class NewSession(msgspec.Struct, kw_only=True):
     dpop_jkt: str = ""
     actor_id: UUID | None = None
     actor_epoch: int | None = None
+    kept_device_id: UUID | None = None
     id: UUID = msgspec.field(default_factory=new_id)
     secret: bytes = msgspec.field(default_factory=new_secret)
     generation: int = 0
@@ -253,6 +254,16 @@ def advance(session: StoredSession, *, now: datetime, idle_end: datetime) -> Sto
     return session._replace(
         generation=session.generation + 1, last_used_at=last_use, rotated_at=now, idle_expires_at=idle_end
     )
+
+
+def note_device(session_id: UUID, device_id: UUID) -> bool:
+    """Note which kept device a session is in the browser of; return False where it was ended meanwhile. 1 query.
+
+    Args:
+        session_id: The session.
+        device_id: The device.
+    """
+    return Session.objects.filter(pk=session_id, revoked_at=None).update(kept_device_id=device_id) > 0
 
 
 def end(session_id: UUID, *, reason: Session.RevokeReason, now: datetime) -> bool:

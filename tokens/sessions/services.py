@@ -14,7 +14,7 @@ from tokens.errors import InvalidRefreshToken
 from tokens.keys.store import key_store
 from tokens.principal import Principal
 from tokens.sessions import queries as session_queries
-from tokens.sessions import refresh_token
+from tokens.sessions import refresh_token, thrown_out
 from tokens.sessions import units as sessions
 from tokens.sessions.access_tokens import token_pair
 from tokens.sessions.acting import units as acting
@@ -174,7 +174,7 @@ async def end_own_session(*, principal: Principal, session_id: UUID) -> None:
         NotFound: (404) the caller has no such live session: another person's is not told apart.
     """
     ended = await database().write(
-        sessions.end_own_session,
+        thrown_out.end_own_session,
         session_id=session_id,
         user_id=principal.id,
         epoch=principal.epoch,

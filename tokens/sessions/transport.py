@@ -26,7 +26,8 @@ def context_of_sign_in(request: HttpRequest, transport: str) -> ClientContext:
     """
     if transport == "cookie":
         refuse_login_csrf(request)
-        return context_of_return(request)._replace(kept_device=kept_device_of(request))
+        previous = request.COOKIES.get(cookies.name_of(REFRESH), "")
+        return context_of_return(request)._replace(kept_device=kept_device_of(request), previous=previous)
     return context_of(request)
 
 

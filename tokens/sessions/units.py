@@ -172,23 +172,6 @@ def sign_out(*, session_id: UUID, user_id: UUID, actor_id: UUID | None = None) -
         audit.record(event, actor_id=actor_id or user_id, user_id=user_id, session_id=session_id)
 
 
-def end_own_session(*, session_id: UUID, user_id: UUID, epoch: int, from_session_id: UUID) -> bool:
-    """Revoke one of a person's sessions from another; False when there is no such live session. 4 queries, or 1.
-
-    Args:
-        session_id: The session to end.
-        user_id: The person whose session it has to be.
-        epoch: Their session epoch.
-        from_session_id: The session that the request came in, for the trail.
-    """
-    ended = session_queries.end_own(session_id, user_id=user_id, epoch=epoch, now=clock.now())
-    if ended:
-        details = {"from_session": str(from_session_id)}
-        ending.cascade(session_id)
-        audit.record(Event.SESSION_ENDED, actor_id=user_id, user_id=user_id, session_id=session_id, details=details)
-    return ended
-
-
 def end_other_sessions(*, user_id: UUID, epoch: int, from_session_id: UUID) -> int:
     """Revoke every live session of a person but one, and publish it; return how many. 5 queries, 2 or 3 for none.
 

@@ -25,6 +25,7 @@ _KEY: Final = register_purpose("ironauth mfa token")
 _EMAIL_KEY: Final = register_purpose("ironauth mfa token after an e-mail code")
 _UPSTREAM_KEY: Final = register_purpose("ironauth mfa token after another provider")
 _KEYS: Final = {BY_PASSWORD: _KEY, BY_EMAIL: _EMAIL_KEY, BY_UPSTREAM: _UPSTREAM_KEY}
+_ANY: Final = UUID(int=0)  # no provider is named
 #: What `once` knows these tokens by.
 ONCE: Final = "mfa"
 
@@ -38,6 +39,7 @@ class MfaTicket(NamedTuple):
         session_epoch: The epoch that it was right under.
         expires_at: The unix second from which it is refused.
         first: What was proved first, as in ``amr``.
+        provider_id: The provider that said it; None where any will do, or none did.
     """
 
     id: UUID
@@ -45,14 +47,16 @@ class MfaTicket(NamedTuple):
     session_epoch: int
     expires_at: int
     first: str = BY_PASSWORD
+    provider_id: UUID | None = None
 
 
-def mint(who: Authenticated, first: str = BY_PASSWORD) -> str:
+def mint(who: Authenticated, first: str = BY_PASSWORD, provider_id: UUID | None = None) -> str:
     """Return a new token for somebody whose password, or whose e-mail code, was just right.
 
     Args:
         who: Whose first proof was right.
         first: What that proof was, as an ``amr``.
+        provider_id: The provider that said it, of a proof by one.
     """
     expires_at = int(clock.unix()) + LIFE_S
     body = b"".join(
@@ -63,6 +67,8 @@ def mint(who: Authenticated, first: str = BY_PASSWORD) -> str:
             expires_at.to_bytes(EXPIRY_BYTES, "big"),
         )
     )
+    if first == BY_UPSTREAM:
+        body = (provider_id or _ANY).bytes + body
     return stateless_token.mint(_KEYS[first], body)
 
 
@@ -71,12 +77,26 @@ def parse(token: str) -> MfaTicket | None:
 
     Only the database knows whether it is used up, or its user has changed.
     """
-    judged = ((first, stateless_token.parse(key, token, BODY_BYTES)) for first, key in _KEYS.items())
+    judged = ((first, stateless_token.parse(key, token, _bytes_of(first))) for first, key in _KEYS.items())
     first, body = next(((first, body) for first, body in judged if body is not None), ("", None))
     if body is None:
         return None
+    provider = UUID(bytes=body[:ID_BYTES]) if first == BY_UPSTREAM else _ANY
+    body = body[-BODY_BYTES:]
     expires_at = int.from_bytes(body[-EXPIRY_BYTES:], "big")
     if clock.unix() >= expires_at:
         return None
     epoch = int.from_bytes(body[2 * ID_BYTES : -EXPIRY_BYTES], "big")
-    return MfaTicket(UUID(bytes=body[:ID_BYTES]), UUID(bytes=body[ID_BYTES : 2 * ID_BYTES]), epoch, expires_at, first)
+    return MfaTicket(
+        UUID(bytes=body[:ID_BYTES]),
+        UUID(bytes=body[ID_BYTES : 2 * ID_BYTES]),
+        epoch,
+        expires_at,
+        first,
+        provider if provider != _ANY else None,
+    )
+
+
+def _bytes_of(first: str) -> int:
+    """Return how long a body is: after another provider, that one's id comes first."""
+    return BODY_BYTES + ID_BYTES if first == BY_UPSTREAM else BODY_BYTES

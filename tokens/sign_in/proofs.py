@@ -177,7 +177,12 @@ class BySecondFactor:
         return with_factor(self.ticket.first, self.factor)
 
     def consume(self) -> None:
-        """Use up ticket and factor. Raises ``InvalidMfaToken``, ``InvalidMfaCode`` or ``InvalidPasskey``."""
+        """Use up ticket and factor. Raises ``InvalidMfaToken``, ``InvalidMfaCode`` or ``InvalidPasskey``.
+
+        A ticket for an identity is no good once that is removed. Two queries more for such a one.
+        """
+        if self.ticket.first == BY_UPSTREAM and not _still_has(self.user_id, self.ticket.provider_id):
+            raise InvalidMfaToken
         if not single_use.consume(mfa_token.ONCE, self.ticket.id, self.ticket.expires_at):
             raise InvalidMfaToken
         if not self.factor.use():
@@ -260,13 +265,8 @@ class ByUpstream:
         return f"{BY_UPSTREAM} {MULTIPLE}" if self.with_second_factor else BY_UPSTREAM
 
     def consume(self) -> None:
-        """Raise where the identity was removed since the provider's answer was used up. Two queries.
-
-        The person is locked first, as everywhere: who removes the identity meanwhile is waited for, and who does it
-        after this finds the session, and ends it.
-        """
-        user_queries.lock(self.user_id)
-        if not federation.has_one(self.user_id, self.provider_id):
+        """Raise where the identity was removed since the provider's answer was used up. Two queries."""
+        if not _still_has(self.user_id, self.provider_id):
             raise self.account_changed()
 
     def reset_counters(self, context: ClientContext) -> None:
@@ -327,6 +327,16 @@ class ByPasskey:
                 passkey_id=self.assertion.passkey_id,
                 address=context.address,
             )
+
+
+def _still_has(user_id: UUID, provider_id: UUID | None) -> bool:
+    """Tell whether somebody can still sign in with an identity of this provider, or of any. Two queries.
+
+    The person is locked first, as everywhere: who removes the identity, or switches the provider off, meanwhile is
+    waited for, and who does it after this finds the session, and ends it.
+    """
+    user_queries.lock(user_id)
+    return federation.has_one(user_id, provider_id)
 
 
 def with_factor(amr: str, factor: Proof | None) -> str:

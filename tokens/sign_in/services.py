@@ -165,6 +165,16 @@ async def open_session(proof: SignInProof, *, context: ClientContext) -> OpenedS
     return opened
 
 
+async def keep_device(*, session_id: UUID, device_id: UUID) -> None:
+    """Note that the session just opened is in the browser of this device; thrown out meanwhile, it takes it along.
+
+    Args:
+        session_id: The session.
+        device_id: The device.
+    """
+    await database().write(units.keep_device, session_id=session_id, device_id=device_id)
+
+
 @asynccontextmanager
 async def recorded_refusals(proof: SignInProof, context: ClientContext) -> AsyncIterator[None]:
     """Record in the trail why the block opened no session.

@@ -11,6 +11,7 @@ from django.conf import settings
 
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event
+from accounts.mfa.kept_devices import queries as kept_devices
 from accounts.users import queries as user_queries
 from accounts.users.outputs import Account
 from accounts.users.proofs import Proof
@@ -21,7 +22,7 @@ from ironauth.infrastructure.core.errors import NotAuthenticated
 from ironauth.infrastructure.db import single_use
 from ironauth.infrastructure.http.client_context import ClientContext
 from tokens.errors import InvalidMfaToken
-from tokens.sessions import known_devices, sso_browser, sso_session
+from tokens.sessions import known_devices, replaced, sso_browser, sso_session
 from tokens.sessions import queries as session_queries
 from tokens.sessions import units as sessions
 from tokens.sessions.models import BY_PASSWORD, sid_tag
@@ -29,7 +30,7 @@ from tokens.sessions.queries import OpenedSession
 from tokens.sessions.sso_session import SsoCookie
 from tokens.sign_in import mfa_token
 from tokens.sign_in.mfa_token import MfaTicket
-from tokens.sign_in.proofs import SignInProof
+from tokens.sign_in.proofs import ByKeptDevice, SignInProof
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +79,43 @@ def open_session(proof: SignInProof, *, context: ClientContext, kind: SessionKin
     account = user_queries.account_snapshot(proof.user_id)
     if account is None or not account.user.is_active or account.session_epoch != proof.session_epoch:
         raise proof.account_changed()
+    replaces = None
+    if context.previous and isinstance(kind, FirstParty):
+        replaces = replaced.end(context.previous, user_id=account.id)
     sessions.make_room(account)
     opened = _store(proof, account, context, kind)
     how = {} if proof.amr == BY_PASSWORD else {"by": proof.amr}
+    if replaces is not None:
+        how["replaces"] = str(replaces)
     audit.record(Event.SIGN_IN, actor_id=account.id, user_id=account.id, session_id=opened.session_id, details=how)
+    device_id = _kept_device(proof, context)
+    if device_id is not None:
+        session_queries.note_device(opened.session_id, device_id)
     if settings.IRONAUTH_NEW_DEVICE_MAIL:
         known_devices.note(account=account, context=context)
     proof.reset_counters(context)  # last: many share its rows
     return opened
+
+
+def _kept_device(proof: SignInProof, context: ClientContext) -> UUID | None:
+    """Return the kept device that the browser brings, if it is this person's. 1 query where it brings one."""
+    if isinstance(proof, ByKeptDevice):
+        return proof.kept.id
+    if not context.kept_device:
+        return None
+    kept = kept_devices.find(user_id=proof.user_id, epoch=proof.session_epoch, secret=context.kept_device)
+    return kept.id if kept is not None else None
+
+
+def keep_device(*, session_id: UUID, device_id: UUID) -> None:
+    """Note that the session just opened is in the browser of this device; thrown out meanwhile, it takes it along.
+
+    Args:
+        session_id: The session.
+        device_id: The device.
+    """
+    if not session_queries.note_device(session_id, device_id):
+        kept_devices.end([device_id])
 
 
 def _store(proof: SignInProof, account: Account, context: ClientContext, kind: SessionKind) -> OpenedSession:

@@ -179,7 +179,7 @@ async def verify(
     with_second_factor = not person.methods.isdisjoint(provider.second_factors)
     if account.methods and not with_second_factor:
         raise MfaRequired(
-            mfa_token=mfa_token.mint(Authenticated(account.id, account.session_epoch), BY_UPSTREAM),
+            mfa_token=mfa_token.mint(Authenticated(account.id, account.session_epoch), BY_UPSTREAM, provider.id),
             methods=account.methods,
         )
     proved_at = _proved_at(person.auth_time)

@@ -10,12 +10,12 @@ from accounts.federation import units as federation
 from accounts.federation.kinds.kind import UpstreamPerson
 from accounts.federation.queries import Begun
 from accounts.users import rules as user_rules
-from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.errors import NotAuthenticated
 from ironauth.infrastructure.db import single_use
 from tokens.sessions import queries as session_queries
+from tokens.sessions import thrown_out
 from tokens.sessions import units as sessions
-from tokens.sessions.models import BY_UPSTREAM, Session
+from tokens.sessions.models import Session
 from tokens.upstream.id_token import SignedOut
 from tokens.upstream.models import UpstreamSession
 
@@ -40,7 +40,7 @@ def note_session(*, user_id: UUID, session_id: UUID, waiting_id: UUID, browser: 
     shown = federation.link_waiting(user_id=user_id, waiting_id=waiting_id, browser=browser)
     if shown is not None:
         if shown.is_new:
-            _end_others(user_id=user_id, session_id=session_id, slug=shown.slug, reason="identity_linked")
+            _linked(user_id=user_id, session_id=session_id, slug=shown.slug)
         UpstreamSession.objects.update_or_create(
             session_id=session_id,
             defaults={"provider_id": shown.provider_id, "subject": shown.subject, "sid": shown.sid},
@@ -72,59 +72,13 @@ def connect(*, provider_id: UUID, begun: Begun, person: UpstreamPerson) -> None:
         raise NotAuthenticated
     slug = federation.connect(user_id=user_id, provider_id=provider_id, person=person)
     if slug is not None:
-        _end_others(user_id=user_id, session_id=session_id, slug=slug, reason="identity_linked")
+        _linked(user_id=user_id, session_id=session_id, slug=slug)
 
 
-def unlink(*, user_id: UUID, identity_id: UUID, session_id: UUID) -> None:
-    """Take an identity away, and end the sessions that began with it, but for the one in which this is asked.
-
-    Args:
-        user_id: Whose it is.
-        identity_id: Which one.
-        session_id: The session that asks.
-
-    Raises:
-        NotFound: The person has no such identity.
-        LastWayIn: They could not sign in without it.
-        NotAuthenticated: The account is gone or inactive.
-    """
-    gone = federation.unlink(user_id=user_id, identity_id=identity_id, session_id=session_id)
-    federation.forget_waiting(provider_id=gone.provider_id, subject=gone.subject, sid="")  # on its way, anywhere
-    begun = _begun_with(user_id, gone.provider_id)
-    _end_others(user_id=user_id, session_id=session_id, slug=gone.slug, reason="identity_unlinked", which=begun)
-
-
-def _begun_with(user_id: UUID, provider_id: UUID) -> Q:
-    """Return what is true of a person's sessions that began at a provider.
-
-    Which provider it was, rows tell only of those that announce who signs out; any other may have been this one.
-    """
-    elsewhere = UpstreamSession.objects.filter(session__user_id=user_id).exclude(provider_id=provider_id)
-    known = elsewhere.values("session_id")
-    here = Q(amr=BY_UPSTREAM) | Q(amr__startswith=f"{BY_UPSTREAM} ")
-    return here & ~Q(pk__in=known) & ~Q(parent_id__in=known)
-
-
-def _end_others(*, user_id: UUID, session_id: UUID, slug: str, reason: str, which: Q | None = None) -> None:
-    """End a person's sessions but this one, and leave each in the trail. 2 queries, and what ending them takes.
-
-    The SSO session it began in, and what else began there or in it, is the same browser's, and stays.
-
-    Args:
-        user_id: The person.
-        session_id: The session that stays.
-        slug: The provider's short name, for the trail.
-        reason: Why, for the trail.
-        which: What is true of those that end; None: all.
-    """
-    parent_id = Session.objects.filter(pk=session_id).values_list("parent_id", flat=True).first()
-    kept = [session_id] if parent_id is None else [session_id, parent_id]
-    others = Session.objects.filter(user_id=user_id).live(clock.now()).exclude(pk__in=kept).exclude(parent_id__in=kept)
-    ids = list(others.filter(which or Q()).order_by().values_list("pk", flat=True))
-    if ids:
-        sessions.end_sessions(session_ids=ids, reason=Session.RevokeReason.ENDED_BY_USER)
-        details = {"reason": reason, "provider": slug, "from_session": str(session_id)}
-        audit.record_each(Event.SESSION_ENDED, [(user_id, one) for one in ids], actor_id=user_id, details=details)
+def _linked(*, user_id: UUID, session_id: UUID, slug: str) -> None:
+    """End a person's sessions but this one, after an identity was linked: a stranger may have opened one."""
+    details = {"reason": "identity_linked", "provider": slug}
+    thrown_out.end_matching(Q(), user_id=user_id, actor_id=user_id, keep=session_id, details=details)
 
 
 def signed_out_there(*, provider_id: UUID, slug: str, told: SignedOut) -> int | None:

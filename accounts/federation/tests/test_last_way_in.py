@@ -18,9 +18,9 @@ from pytest_django import Settings
 
 from accounts.conftest import MakeUser, SignIn
 from accounts.errors import LastWayIn
-from accounts.federation import units as federation
+from accounts.federation import removal as federation
 from accounts.federation.models import Identity, UpstreamProvider
-from accounts.mfa.passkeys import units as passkeys
+from accounts.mfa.passkeys import removal as passkeys
 from accounts.mfa.passkeys.models import Passkey
 from accounts.users.models import User
 from ironauth.infrastructure.core import clock

@@ -40,10 +40,11 @@ async def find(*, user_id: uuid.UUID, epoch: int, secret: str) -> Kept | None:
     return await database().read(queries.find, user_id=user_id, epoch=epoch, secret=secret)
 
 
-async def keep(response: HttpResponse, *, user_id: uuid.UUID, epoch: int, context: ClientContext) -> None:
+async def keep(response: HttpResponse, *, user_id: uuid.UUID, epoch: int, context: ClientContext) -> uuid.UUID | None:
     """Keep the browser as a device of this person, who has just proved a second factor on it, and give it the cookie.
 
     Nothing is kept where the account has changed meanwhile, or nothing can be stored: they are asked the next time.
+    Returns the device, None for none.
 
     Args:
         response: The answer to the sign-in.
@@ -60,11 +61,12 @@ async def keep(response: HttpResponse, *, user_id: uuid.UUID, epoch: int, contex
             before=context.kept_device,
         )
     except DomainError:  # they are signed in all the same
-        return
-    if kept is not None:
-        secret, expires_at = kept
-        age_s = int((expires_at - clock.now()).total_seconds())
-        cookies.give(response, KEPT_DEVICE, secret, max_age_s=age_s)
+        return None
+    if kept is None:
+        return None
+    age_s = int((kept.expires_at - clock.now()).total_seconds())
+    cookies.give(response, KEPT_DEVICE, kept.secret, max_age_s=age_s)
+    return kept.id
 
 
 async def list_devices(*, user_id: uuid.UUID, secret: str) -> list[KeptDeviceOut]:

@@ -22,6 +22,7 @@ from accounts.mfa.passkeys.facts import Assertion, Json, UnusableAnswer
 from accounts.mfa.passkeys.loading import load_ceremonies
 from accounts.mfa.passkeys.models import Passkey
 from accounts.mfa.passkeys.units import ONCE, Stored
+from accounts.users import queries as user_queries
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.db import single_use
 from ironauth.infrastructure.db.unit_of_work import database
@@ -43,11 +44,13 @@ class PasskeyProof(NamedTuple):
     refusal: type[SecondFactorRefused] = InvalidPasskey
 
     def use(self) -> bool:
-        """Make it count; False when its challenge was used before, or a later assertion was faster. Four queries.
+        """Make it count; False when its challenge was used before, or a later assertion was faster. Five queries.
 
         The passkey must still be there, and its counter still below what was signed, or not counting at all. Wrong
-        codes of a second factor are forgiven: anybody who holds the passkey is not who guessed them.
+        codes of a second factor are forgiven: anybody who holds the passkey is not who guessed them. The person is
+        locked first: who removes the passkey meanwhile is waited for, or finds the session that it opens, and ends it.
         """
+        user_queries.lock(self.user_id)
         if not single_use.consume(ONCE, self.challenge.id, self.challenge.expires_at) or not self._count():
             return False
         throttling.forgive_second_factor(self.user_id)

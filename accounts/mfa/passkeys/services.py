@@ -9,7 +9,7 @@ from django.db import IntegrityError
 
 from accounts.lockout import rate_limits
 from accounts.mfa.outputs import AddedPasskey, PasskeyOptions, PasskeyOut
-from accounts.mfa.passkeys import challenges
+from accounts.mfa.passkeys import challenges, removal
 from accounts.mfa.passkeys import units as passkey_units
 from accounts.mfa.passkeys.challenges import Purpose
 from accounts.mfa.passkeys.errors import PasskeyNotMade, PasskeyTaken
@@ -126,7 +126,7 @@ async def remove(*, user_id: uuid.UUID, passkey_id: uuid.UUID, session_id: uuid.
         NotFound: The person has no such passkey; another's is not told apart.
         LastWayIn: They could not sign in without it.
     """
-    if not await database().write(passkey_units.remove, user_id=user_id, passkey_id=passkey_id, session_id=session_id):
+    if not await database().write(removal.remove, user_id=user_id, passkey_id=passkey_id, session_id=session_id):
         raise NotFound("You have no such passkey: see /api/v1/access/mfa for those you have.")
     get_logger().info("passkey_removed", user_id=str(user_id), passkey_id=str(passkey_id))
 

@@ -1,8 +1,8 @@
-"""Units of work on passkeys: whose a credential is, adding one, taking one away. Synchronous, one transaction each."""
+"""Units of work on passkeys: whose a credential is, adding one. Synchronous, one transaction each."""
 
 import uuid
 from datetime import datetime
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from django.db import models
 
@@ -139,7 +139,7 @@ def add(
         recovery_units.store_codes(user_id, hashes)
     kept_devices.end_all_of(user_id)
     outbox.enqueue(Kind.PASSKEY_ADDED, recipient=user.email, user_id=user_id)
-    _record(Event.PASSKEY_ADDED, user_id, session_id, passkey.pk)
+    audit.record_own(Event.PASSKEY_ADDED, user_id, session_id, passkey=str(passkey.pk))
     return PasskeyOut(passkey.pk, passkey.name, passkey.created_at, None), with_codes
 
 
@@ -158,38 +158,10 @@ def rename(*, user_id: uuid.UUID, passkey_id: uuid.UUID, name: str) -> PasskeyOu
     return PasskeyOut(row.pk, row.name, row.created_at, row.last_used_at)
 
 
-def usable(user_id: uuid.UUID) -> models.QuerySet[Passkey]:
-    """Return the query of the passkeys that somebody can sign in with."""
-    return Passkey.objects.filter(user_id=user_id)
-
-
-def remove(*, user_id: uuid.UUID, passkey_id: uuid.UUID, session_id: uuid.UUID | None) -> bool:
-    """Take one of a person's passkeys away; False when they have no such passkey.
-
-    Recovery codes go with the last factor.
+def usable(user_id: Any) -> models.QuerySet[Passkey]:
+    """Return the query of the passkeys that somebody can sign in with.
 
     Args:
-        user_id: The person who is signed in.
-        passkey_id: Which passkey; it has to be theirs.
-        session_id: The session it is done in, for the trail.
-
-    Raises:
-        LastWayIn: They could not sign in without it.
-        NotAuthenticated: The user is gone or inactive.
+        user_id: Who it is, or an expression for it.
     """
-    user = user_rules.locked(user_id)
-    mine = usable(user_id).filter(pk=passkey_id)
-    if not mine.exists():
-        return False
-    user_rules.keep_a_way_in(user, kind=WAY_IN, without=passkey_id)
-    mine.delete()
-    recovery_units.forget_idle_codes(user_id)
-    kept_devices.end_all_of(user_id)
-    outbox.enqueue(Kind.PASSKEY_REMOVED, recipient=user.email, user_id=user_id)
-    _record(Event.PASSKEY_REMOVED, user_id, session_id, passkey_id)
-    return True
-
-
-def _record(event: Event, user_id: uuid.UUID, session_id: uuid.UUID | None, passkey_id: uuid.UUID) -> None:
-    details = {"passkey": str(passkey_id)}
-    audit.record(event, actor_id=user_id, user_id=user_id, session_id=session_id, details=details)
+    return Passkey.objects.filter(user_id=user_id)

@@ -181,6 +181,7 @@ class ClientContext(NamedTuple):
         device: The value of the browser's device cookie. Only MACs of it are stored.
         new_device: The value that the device cookie gets with the response. Only MACs of it are stored.
         kept_device: The secret of the browser that may stand in for a second factor, where a sign-in may use it.
+        previous: The refresh token whose cookie a sign-in replaces, where it does.
     """
 
     address: str = ""
@@ -189,6 +190,7 @@ class ClientContext(NamedTuple):
     device: str = ""
     new_device: str = ""
     kept_device: str = ""
+    previous: str = ""
 
 
 def current() -> ClientContext:

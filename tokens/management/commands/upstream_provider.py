@@ -15,7 +15,7 @@ from accounts.federation.models import UpstreamProvider
 from accounts.federation.secrets import seal_into
 from ironauth.infrastructure.core.stdio import ignore_broken_pipe
 from tokens.admin.providers import tried
-from tokens.upstream import client_secret, exchange, services
+from tokens.upstream import client_secret, exchange, lost_ways, services
 
 _UNKNOWN = "There is no provider of this short name: `manage.py upstream_provider list` shows those there are."
 
@@ -52,7 +52,14 @@ class Command(BaseCommand):
             ("disable", "let nobody sign in with it"),
             ("enable", "let people sign in with it again"),
         ):
-            acts.add_parser(act, help=what).add_argument("slug")
+            switch = acts.add_parser(act, help=what)
+            switch.add_argument("slug")
+            if act == "disable":
+                switch.add_argument(
+                    "--leave-without-way-in",
+                    action="store_true",
+                    help="go on where people could not sign in any more without it",
+                )
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Do what was asked; raises ``CommandError`` with the remedy."""
@@ -69,7 +76,8 @@ class Command(BaseCommand):
                     raise CommandError(words)
                 self.stdout.write(words)
             else:
-                self._switch(options["slug"], on=options["act"] == "enable")
+                may_leave = options.get("leave_without_way_in", False)
+                self._switch(options["slug"], on=options["act"] == "enable", may_leave=may_leave)
 
     def _add(self, options: dict[str, Any]) -> None:
         kind = KINDS[options["kind"]]
@@ -107,12 +115,17 @@ class Command(BaseCommand):
         self.stdout.write(f"Register this redirect URI at the provider: {uri}")
         self.stdout.write(f"If it sends logout tokens (back-channel logout), they go to: {uri}/logout")
 
-    def _switch(self, slug: str, *, on: bool) -> None:
+    def _switch(self, slug: str, *, on: bool, may_leave: bool) -> None:
         provider = _found(slug)
+        words = "" if on or may_leave else lost_ways.warning(provider)
+        if words:
+            raise CommandError(words.replace("Tick this to go on.", "Say --leave-without-way-in to go on."))
         with transaction.atomic():
             provider.enabled = on
             provider.save()
             audit.record(Event.PROVIDER_CHANGED, details={"provider": slug, "act": "enabled" if on else "disabled"})
+            if not on:
+                lost_ways.end_after_commit(provider_id=provider.pk, slug=slug, actor_id=None)
         self.stdout.write(f"{provider.name} is {'enabled' if on else 'disabled'}.")
 
 

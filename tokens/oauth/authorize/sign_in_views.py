@@ -55,6 +55,7 @@ class SignInForm(OAuthPage):
         state: AuthorizationState | AccountState,
         client: Client | None,
         context: ClientContext,
+        keeps_device: bool = False,
     ) -> HttpResponse:
         """Open this browser's session, and return what comes after a sign-in, with the cookies of it.
 
@@ -64,6 +65,8 @@ class SignInForm(OAuthPage):
         if client is None or isinstance(state, AccountState):
             response, session_id = await _to_account(proof, state, context)
             await _note_upstream(request, proof, session_id, state)
+            if keeps_device:
+                await _keep_device(response, proof, session_id, context)
             return response
         others = sso_session.read_others(request)
         opened, decision = await authorizations.sign_in(
@@ -84,6 +87,8 @@ class SignInForm(OAuthPage):
         if others or opened.others:
             sso_browser.give_others(response, opened.others)
         transport.set_device(response, context)
+        if keeps_device:
+            await _keep_device(response, proof, opened.session_id, context)
         return response
 
     @staticmethod
@@ -115,9 +120,8 @@ class PasswordForm(SignInForm):
             return await self._identified(request, state, client)
         try:
             data = await self.validated(request, PasswordFormInput)
-            if not _may_be_spared(state):
-                context = context._replace(kept_device="")
-            proof = await services.verify_password(**data, context=context)
+            judged = context if _may_be_spared(state) else context._replace(kept_device="")
+            proof = await services.verify_password(**data, context=judged)
             return await self.signed_in(request, proof, state=state, client=client, context=context)
         except MfaRequired as needed:
             return self.ask_second_factor(needed, state, client, browser)
@@ -167,9 +171,10 @@ class SecondFactorForm(SignInForm):
             proof = await factor_services.verify_second_factor(
                 token=state.mfa_token, shown=_shown(request), context=context
             )
-            response = await self.signed_in(request, proof, state=state, client=client, context=context)
-            if "keep_device" in request.data and settings.IRONAUTH_KEEP_DEVICE_DAYS:
-                await kept_devices.keep(response, user_id=proof.user_id, epoch=proof.session_epoch, context=context)
+            keeps = "keep_device" in request.data and bool(settings.IRONAUTH_KEEP_DEVICE_DAYS)
+            response = await self.signed_in(
+                request, proof, state=state, client=client, context=context, keeps_device=keeps
+            )
         except InvalidMfaToken:
             again = msgspec.structs.replace(state, mfa_token="", methods=())
             late = _("That took too long: sign in with your password again.")
@@ -226,6 +231,13 @@ async def _note_upstream(request: ApiRequest, proof: SignInProof, session_id: UU
             browser=authorization_state.browser_of(request),
             by_identity=by_identity,
         )
+
+
+async def _keep_device(response: HttpResponse, proof: SignInProof, session_id: UUID, context: ClientContext) -> None:
+    """Keep the browser as a device, where its session still lives."""
+    device_id = await kept_devices.keep(response, user_id=proof.user_id, epoch=proof.session_epoch, context=context)
+    if device_id is not None:
+        await services.keep_device(session_id=session_id, device_id=device_id)
 
 
 def _without_hint(state: AuthorizationState | AccountState) -> AuthorizationState | AccountState:

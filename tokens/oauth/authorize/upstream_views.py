@@ -14,6 +14,7 @@ from rest_framework.permissions import IsAuthenticated
 from rest_framework.response import Response
 
 from accounts.errors import LastWayIn, StepUpRequired
+from accounts.federation import services as identities
 from accounts.federation.errors import UpstreamRefused, UpstreamUnavailable
 from accounts.federation.outputs import ConnectOut, IdentitiesOut, ProviderOut
 from accounts.federation.queries import identities as identities_of
@@ -41,7 +42,6 @@ from tokens.oauth.authorize.state import LIFE_S, AccountState, AuthorizationStat
 from tokens.oauth.authorize.views import EXPIRED, OAuthPage
 from tokens.sessions import transport
 from tokens.upstream import providers, services
-from tokens.upstream import units as upstream
 
 
 class UpstreamForm(SignInForm):
@@ -269,7 +269,7 @@ class IdentityView(AsyncAPIView):
         """
         who = signed_in(request)
         step_up.require_recent(who)
-        await database().write(upstream.unlink, user_id=who.id, identity_id=identity_id, session_id=who.session_id)
+        await identities.unlink(user_id=who.id, identity_id=identity_id, session_id=who.session_id)
         return transport.no_content()
 
 

@@ -257,7 +257,7 @@ async def test_the_oldest_of_many_goes(member: Member, pair: Pair, app: App, api
     def kept(before: str = "") -> str:
         made = units.keep(**mine, before=before)
         assert made is not None
-        return made[0]
+        return made.secret
 
     secrets = [await sync_to_async(kept)() for _ in range(units.MOST + 1)]
     assert await KeptDevice.objects.acount() == units.MOST

@@ -171,6 +171,6 @@ def test_what_belongs_to_the_session_stays(member: Member) -> None:
     asked, beside, gone = opened(here), opened(here), [elsewhere, opened(elsewhere), opened()]
     for session_id, kept in ((asked.pk, {here.pk, asked.pk, beside.pk}), (here.pk, {here.pk, asked.pk, beside.pk})):
         with transaction.atomic():
-            units._end_others(user_id=user.pk, session_id=session_id, slug="acme", reason="identity_linked")
+            units._linked(user_id=user.pk, session_id=session_id, slug="acme")
         assert set(Session.objects.filter(revoked_at=None).values_list("pk", flat=True)) == kept
     assert AuditEvent.objects.filter(event="session_ended").count() == len(gone)

@@ -11,6 +11,7 @@ from pytest_django import Settings
 
 from accounts.audit.models import AuditEvent
 from accounts.errors import InvalidCredentials
+from accounts.federation import removal
 from accounts.federation.models import Identity, UpstreamProvider, UpstreamSignIn
 from accounts.users.models import User
 from conftest import bearer
@@ -22,7 +23,7 @@ from tokens.sessions.models import SSO_CLIENT, Session
 from tokens.sign_in import units as sign_ins
 from tokens.sign_in.proofs import ByUpstream
 from tokens.tests.browser import Member, Pair
-from tokens.upstream import discovery, units
+from tokens.upstream import discovery
 from tokens.upstream.models import UpstreamSession
 from tokens.upstream.tests.provider import FakeProvider
 from tokens.upstream.tests.test_identities import IDENTITIES
@@ -154,7 +155,7 @@ def test_which_provider_began_it(member: Member, provider: FakeProvider) -> None
     asking = opened("pwd")
     row = Identity.objects.create(user=user, provider=acme, issuer=acme.issuer, subject="subject-1")
     with transaction.atomic():
-        units.unlink(user_id=user.pk, identity_id=row.pk, session_id=asking.pk)
+        removal.unlink(user_id=user.pk, identity_id=row.pk, session_id=asking.pk)
     assert set(Session.objects.filter(revoked_at=None)) == {*stays, asking}
     assert set(Session.objects.exclude(revoked_at=None)) == goes
 

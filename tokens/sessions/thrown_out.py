@@ -1,0 +1,113 @@
+"""Sessions that are thrown out: by their person, by staff, or with the way in that they began by.
+
+With such a session goes the kept device of its browser: who has a lost laptop is asked for the second factor there. An
+ordinary sign-out, a session that is replaced and one that is too many leave the device.
+"""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any, Final
+from uuid import UUID
+
+from django.db.models import F, Q, Value
+from django.db.models.functions import Concat
+
+from accounts.audit import recording as audit
+from accounts.audit.recording import Event
+from accounts.mfa.kept_devices import queries as kept_devices
+from accounts.mfa.passkeys.factor import PASSKEY
+from ironauth.infrastructure.core import clock
+from tokens.sessions import ending
+from tokens.sessions import queries as session_queries
+from tokens.sessions import units as sessions
+from tokens.sessions.models import BY_PASSKEY, Session
+
+#: Sessions in one statement; SQLite as first shipped takes 999 variables.
+BATCH: Final = 500
+
+
+def end_own_session(*, session_id: UUID, user_id: UUID, epoch: int, from_session_id: UUID) -> bool:
+    """Revoke one of a person's sessions from another; False when there is no such live session. 5 queries, or 1.
+
+    Args:
+        session_id: The session to end.
+        user_id: The person whose session it has to be.
+        epoch: Their session epoch.
+        from_session_id: The session that the request came in, for the trail.
+    """
+    ended = session_queries.end_own(session_id, user_id=user_id, epoch=epoch, now=clock.now())
+    if ended:
+        details = {"from_session": str(from_session_id)}
+        ending.cascade(session_id)
+        if session_id != from_session_id:  # else they sign out here, which leaves the device
+            forget_devices([session_id])
+        audit.record(Event.SESSION_ENDED, actor_id=user_id, user_id=user_id, session_id=session_id, details=details)
+    return ended
+
+
+def end_matching(
+    which: Q, *, user_id: UUID, actor_id: UUID | None, keep: UUID | None, details: dict[str, Any]
+) -> list[UUID]:
+    """End those live sessions of a person, leave each in the trail, and return them. 2 queries, and what ending takes.
+
+    The SSO session that the kept one began in, and what else began there or in it, is the same browser's, and stays.
+
+    Args:
+        which: What is true of those that end; ``Q()``: of all.
+        user_id: The person.
+        actor_id: Who throws them out; None for a command.
+        keep: The person's session in which they have asked, which stays; None where staff have.
+        details: Why, for the trail.
+    """
+    others = Session.objects.filter(which, user_id=user_id).live(clock.now())
+    if keep is not None:
+        parent_id = Session.objects.filter(pk=keep).values_list("parent_id", flat=True).first()
+        kept = [keep] if parent_id is None else [keep, parent_id]
+        others = others.exclude(pk__in=kept).exclude(parent_id__in=kept)
+        details = {**details, "from_session": str(keep)}
+    ids = list(others.order_by().values_list("pk", flat=True))
+    own = actor_id == user_id
+    for part in (ids[at : at + BATCH] for at in range(0, len(ids), BATCH)):
+        reason = Session.RevokeReason.ENDED_BY_USER if own else Session.RevokeReason.ENDED_BY_STAFF
+        sessions.end_sessions(session_ids=part, reason=reason)
+        forget_devices(part)
+        audit.record_each(Event.SESSION_ENDED, [(user_id, one) for one in part], actor_id=actor_id, details=details)
+    return ids
+
+
+def forget_devices(session_ids: Sequence[UUID]) -> None:
+    """End the kept devices of the browsers of these sessions, or of those they began in. 1 to 3 queries.
+
+    Call it after the sessions are marked as ended: a device that is kept at this moment waits for their rows.
+
+    Args:
+        session_ids: The sessions that were thrown out, at most ``BATCH`` of them.
+    """
+    found = Session.objects.filter(pk__in=session_ids).values_list("kept_device_id", "parent_id")
+    devices: set[UUID] = set()
+    parents: set[UUID] = set()
+    for device_id, parent_id in found:
+        devices.update(() if device_id is None else (device_id,))
+        parents.update(() if parent_id is None else (parent_id,))
+    if parents:
+        began = Session.objects.filter(pk__in=parents, kept_device_id__isnull=False)
+        devices.update(one for one in began.values_list("kept_device_id", flat=True) if one is not None)
+    if devices:
+        kept_devices.end(devices)
+
+
+def passkey_gone(*, kind: str, user_id: UUID, row: Any, actor_id: UUID, session_id: UUID | None, **_: object) -> None:
+    """End the sessions in which a passkey was used that is removed; a receiver of ``ways_in.removed``.
+
+    Which of a person's passkeys it was, no row says: each that is not older than this one may have been it.
+    """
+    if kind == PASSKEY:
+        used = Q(pk__in=_words().filter(user_id=user_id, words__contains=f" {BY_PASSKEY} ").values("pk"))
+        since = Q(authenticated_at__gte=row.created_at - timedelta(seconds=1))  # tokens have whole seconds
+        details = {"reason": "passkey_removed", "passkey": str(row.pk)}
+        end_matching(used & since, user_id=user_id, actor_id=actor_id, keep=session_id, details=details)
+
+
+def _words() -> Any:
+    """Return sessions with their ``amr`` between spaces, so that a value is found whole."""
+    return Session.objects.order_by().annotate(words=Concat(Value(" "), F("amr"), Value(" ")))
