@@ -19,10 +19,11 @@ WAY_IN: Final = "identity"
 
 
 class Known(NamedTuple):
-    """An identity that is known here, and whose it is."""
+    """An identity that is known here, whose it is, and of which provider: another one may have the same issuer."""
 
     id: UUID
     user_id: UUID
+    provider_id: UUID
 
 
 class Enabled(NamedTuple):

@@ -19,6 +19,7 @@ from accounts.federation import queries
 from accounts.federation.errors import IdentityTaken, UpstreamRefused
 from accounts.federation.kinds.kind import UpstreamPerson
 from accounts.federation.models import SUBJECT_CHARACTERS, URI_CHARACTERS, Identity, UpstreamProvider, UpstreamSignIn
+from accounts.federation.queries import Known
 from accounts.federation.rules import Holder, Step, Told, next_step
 from accounts.invitations import queries as invitations
 from accounts.outbox import queue as outbox
@@ -33,10 +34,14 @@ from ironauth.infrastructure.core import clock
 
 
 class Resolved(NamedTuple):
-    """What an identity opens: an account; or, with ``step``, what its owner has to do first."""
+    """What an identity opens: an account; or, with ``step``, what its owner has to do first.
+
+    ``provider_id``: the provider of the identity, which need not be the one that was asked, but has its issuer.
+    """
 
     account: Credentials | None
     step: Step | None = None
+    provider_id: UUID | None = None
 
 
 def resolve(
@@ -59,11 +64,11 @@ def resolve(
         raise UpstreamRefused("provider")
     if keep:
         _keep(waiting_id, person)
-    owner_id = _use(person)
-    if owner_id is not None:
+    known = _use(person)
+    if known is not None:
         if enabled.updates_name:
-            _update_name(owner_id, person, enabled.slug)
-        return Resolved(user_queries.credentials_of_id(owner_id))
+            _update_name(known.user_id, person, enabled.slug)
+        return Resolved(user_queries.credentials_of_id(known.user_id), None, known.provider_id)
     provider = UpstreamProvider.objects.filter(pk=provider_id, enabled=True).first()
     if provider is None:  # since a moment
         raise UpstreamRefused("provider")
@@ -71,9 +76,9 @@ def resolve(
     # Of an address that nobody has verified, nobody is looked for: the answer would tell who has an account here.
     holder = User.objects.filter(email_key=key).first() if told.is_verified else None
     # PostgreSQL shows what another first sign-in of this identity has committed since: the account, with the identity.
-    owner_id = _use(person) if holder is not None else None
-    if owner_id is not None:
-        return Resolved(user_queries.credentials_of_id(owner_id))
+    known = _use(person) if holder is not None else None
+    if known is not None:
+        return Resolved(user_queries.credentials_of_id(known.user_id), None, known.provider_id)
     held = Holder(holder.pk, holder.email_verified_at is not None and holder.is_active) if holder else None
     step = next_step(told, held)
     if (
@@ -84,7 +89,7 @@ def resolve(
         # Nobody has signed in here yet: every session is another one, and the account is read with its new epoch.
         user_queries.end_sessions(holder.pk)
         _link(holder, provider, person)
-        return Resolved(user_queries.credentials_of_id(holder.pk))
+        return Resolved(user_queries.credentials_of_id(holder.pk), None, provider.pk)
     if step is Step.CREATE:
         return _made(provider, person, waiting_id, accepted=accepted)
     first = Step.SIGN_IN_FIRST if step is Step.LINK else step
@@ -99,7 +104,7 @@ def _made(provider: UpstreamProvider, person: UpstreamPerson, waiting_id: UUID, 
         _keep(waiting_id, person)
         UpstreamSignIn.objects.filter(pk=waiting_id).update(name=_name(person.name), makes_account=True)
         return Resolved(None, Step.ACCEPT_TERMS)
-    return Resolved(user_queries.credentials_of_id(_create(provider, person)))
+    return Resolved(user_queries.credentials_of_id(_create(provider, person)), None, provider.pk)
 
 
 def accept_terms(*, waiting_id: UUID, browser: str) -> Resolved | None:
@@ -149,13 +154,13 @@ def _update_name(user_id: UUID, person: UpstreamPerson, slug: str) -> None:
         audit.record(Event.PROFILE_CHANGED, user_id=user_id, details={"fields": ["name"], "provider": slug})
 
 
-def _use(person: UpstreamPerson) -> UUID | None:
-    """Note that an identity signs in; return whose it is, None where there is none. Two queries, or one for none."""
+def _use(person: UpstreamPerson) -> Known | None:
+    """Note that an identity signs in, and return it; None where there is none. Two queries, or one for none."""
     found = queries.known(person.issuer, person.subject)
     if found is None:
         return None
     queries.used(found.id, shown(person.email))
-    return found.user_id
+    return found
 
 
 def _told(provider: UpstreamProvider, person: UpstreamPerson) -> tuple[Told, str]:

@@ -76,7 +76,8 @@ def _began_with(user_id: UUID, provider_id: UUID) -> Q:
 
     Which provider it was, rows tell only of those that announce who signs out; any other may have been this one.
     """
-    elsewhere = UpstreamSession.objects.filter(session__user_id=user_id).exclude(provider_id=provider_id)
+    issuer = UpstreamProvider.objects.filter(pk=provider_id).values("issuer")  # another provider may have the same
+    elsewhere = UpstreamSession.objects.filter(session__user_id=user_id).exclude(provider__issuer__in=issuer)
     known = elsewhere.values("session_id")
     here = Q(amr=BY_UPSTREAM) | Q(amr__startswith=f"{BY_UPSTREAM} ")
     return here & ~Q(pk__in=known) & ~Q(parent_id__in=known)

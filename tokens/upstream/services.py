@@ -24,6 +24,7 @@ from accounts.federation.queries import Begun
 from accounts.federation.rules import Step
 from accounts.privacy import terms
 from accounts.users import services as accounts
+from accounts.users.queries import Credentials
 from accounts.users.services import Authenticated
 from ironauth.infrastructure.core import base64url, clock, strict_json
 from ironauth.infrastructure.crypto.master_keys import mac, register_purpose
@@ -179,11 +180,16 @@ async def verify(
     with_second_factor = not person.methods.isdisjoint(provider.second_factors)
     if account.methods and not with_second_factor:
         raise MfaRequired(
-            mfa_token=mfa_token.mint(Authenticated(account.id, account.session_epoch), BY_UPSTREAM, provider.id),
+            mfa_token=_ticket(account, resolved.provider_id),
             methods=account.methods,
         )
     proved_at = _proved_at(person.auth_time)
-    return ByUpstream(account.id, account.session_epoch, proved_at, with_second_factor, provider.id)
+    return ByUpstream(account.id, account.session_epoch, proved_at, with_second_factor, resolved.provider_id)
+
+
+def _ticket(account: Credentials, provider_id: UUID | None) -> str:
+    """Return what stands for an identity until the second factor is proved; no good once the identity is removed."""
+    return mfa_token.mint(Authenticated(account.id, account.session_epoch), BY_UPSTREAM, provider_id)
 
 
 def _proved_at(auth_time: int) -> datetime:
@@ -225,10 +231,10 @@ async def accept_terms(*, waiting_id: UUID, browser: str, version: str, auth_tim
     await accounts.require_admissible(account)
     if account.methods:
         raise MfaRequired(
-            mfa_token=mfa_token.mint(Authenticated(account.id, account.session_epoch), BY_UPSTREAM),
+            mfa_token=_ticket(account, resolved.provider_id),
             methods=account.methods,
         )
-    return ByUpstream(account.id, account.session_epoch, _proved_at(auth_time), with_second_factor=False)
+    return ByUpstream(account.id, account.session_epoch, _proved_at(auth_time), provider_id=resolved.provider_id)
 
 
 async def tells_logout(provider: Provider) -> bool:

@@ -13,6 +13,7 @@ from accounts.mfa.passkeys.units import WAY_IN, usable
 from accounts.mfa.recovery import units as recovery_units
 from accounts.outbox import queue as outbox
 from accounts.outbox.kinds import Kind
+from accounts.users import queries as user_queries
 from accounts.users import rules as user_rules
 from accounts.users import ways_in
 from accounts.users.models import User
@@ -44,7 +45,7 @@ def remove(*, user_id: uuid.UUID, passkey_id: uuid.UUID, session_id: uuid.UUID |
 
 
 def remove_by_staff(*, actor_id: uuid.UUID, user_id: uuid.UUID, passkey_id: uuid.UUID) -> bool:
-    """Take a passkey of somebody else away; every session in which it was used ends.
+    """Take a passkey of somebody else away; every session in which it was used ends, of staff all.
 
     Args:
         actor_id: The member of staff.
@@ -66,6 +67,8 @@ def remove_by_staff(*, actor_id: uuid.UUID, user_id: uuid.UUID, passkey_id: uuid
         raise NotFound
     was_last = ways_in.let_staff_take(user, kind=WAY_IN, gone=Q(pk=passkey_id))
     _take(user, passkey, actor_id=actor_id, session_id=None)
+    if user.is_staff:  # sessions of the admin do not say by which factor they began
+        user_queries.end_sessions(user_id)
     details = {"passkey": str(passkey_id), **({"was_last": True} if was_last else {})}
     audit.record(Event.PASSKEY_REMOVED, actor_id=actor_id, user_id=user_id, details=details)
     return was_last

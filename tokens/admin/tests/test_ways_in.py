@@ -151,6 +151,21 @@ def test_the_last_one_stays_where_no_message_helps(
     assert not AuditEvent.objects.filter(event__in=("passkey_removed", "identity_unlinked", "session_ended")).exists()
 
 
+@pytest.mark.parametrize("is_staff", [True, False])
+def test_of_staff_every_session_ends(browser: Client, person: User, is_staff: bool) -> None:
+    """Those of the admin do not say by which factor they began; of others the rest stays."""
+    User.objects.filter(pk=person.pk).update(is_staff=is_staff)
+    theirs = Client()
+    theirs.force_login(User.objects.get(pk=person.pk))
+    session = opened(person, "pwd")
+    assert take(browser, person, "passkey", passkey_of(person).pk).status_code == 302
+    person.refresh_from_db()
+    assert person.session_epoch == (1 if is_staff else 0)
+    assert Session.objects.live(clock.now()).filter(pk=session.pk).exists() is not is_staff
+    if is_staff:
+        assert theirs.get(USERS).status_code == 302
+
+
 def test_it_needs_a_fresh_factor(browser: Client, person: User) -> None:
     """Eleven minutes after the second factor the page asks again, by GET and by POST, and nothing is done."""
     way = passkey_of(person)

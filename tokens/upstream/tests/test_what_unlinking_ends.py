@@ -18,17 +18,18 @@ from conftest import bearer
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.http.client_context import ClientContext
 from tokens.oauth.tests.material import REDIRECT_URI, make_client
-from tokens.oauth.tests.walk import VERIFIER, answered, authorize
+from tokens.oauth.tests.walk import VERIFIER, answered, authorize, send
 from tokens.sessions.models import SSO_CLIENT, Session
 from tokens.sign_in import units as sign_ins
 from tokens.sign_in.proofs import ByUpstream
 from tokens.tests.browser import Member, Pair
+from tokens.tests.second_factor import enrol
 from tokens.upstream import discovery
 from tokens.upstream.models import UpstreamSession
 from tokens.upstream.tests.provider import FakeProvider
 from tokens.upstream.tests.test_identities import IDENTITIES
 from tokens.upstream.tests.test_what_linking_ends import lives, strangers
-from tokens.upstream.tests.walk import is_in, sent, stored, through
+from tokens.upstream.tests.walk import back, is_in, sent, stored, through
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage, pytest.mark.usefixtures("signing_key")]
 
@@ -174,3 +175,54 @@ def test_removed_while_it_signs_in(member: Member, provider: FakeProvider, of_pr
     with pytest.raises(InvalidCredentials), transaction.atomic():
         sign_ins.open_session(proof, context=context)
     assert Session.objects.count() == before
+
+
+async def test_a_second_factor_comes_too_late(
+    api: httpx.AsyncClient, member: Member, pair: Pair, provider: FakeProvider, identity: Identity
+) -> None:
+    """The provider's answer was right before the identity was removed; with the factor after it, nothing opens."""
+    app, _ = await enrol(api, pair)
+    asked = await through(api, provider)
+    assert "One more step" in asked.text
+    mine = dict(api.cookies)
+    api.cookies.clear()
+    await removed(api, identity, pair)
+    api.cookies.update(mine)
+    answer = await send(api, asked, "/oauth/signin/code", code=app.code())
+    assert answer.status_code == 401
+    assert "access_token" not in answer.cookies
+    assert not await Session.objects.filter(amr__startswith="fed", revoked_at=None).aexists()
+
+
+@pytest.mark.parametrize("another", [True, False])
+async def test_an_identity_at_another_provider_stands_in_for_none(
+    api: httpx.AsyncClient, member: Member, pair: Pair, provider: FakeProvider, identity: Identity, another: bool
+) -> None:
+    """The ticket is for the provider that has answered; while the identity is there, it opens the session."""
+    other = await sync_to_async(stored)("other", "https://other.example")
+    user = await User.objects.aget(pk=member["id"])
+    await Identity.objects.acreate(user=user, provider=other, issuer=other.issuer, subject="o")
+    app, _ = await enrol(api, pair)
+    asked = await through(api, provider)
+    mine = dict(api.cookies)
+    if another:
+        api.cookies.clear()
+        await removed(api, identity, pair)
+        api.cookies.update(mine)
+    answer = await send(api, asked, "/oauth/signin/code", code=app.code())
+    assert is_in(answer) is not another
+
+
+async def test_two_providers_of_one_issuer(
+    api: httpx.AsyncClient, member: Member, pair: Pair, provider: FakeProvider, identity: Identity
+) -> None:
+    """Each signs the identity in, and what began with either ends when it is removed."""
+    provider.document = {"backchannel_logout_supported": True}
+    discovery.forget()
+    await sync_to_async(stored)("again", provider.issuer)
+    assert is_in(await back(api, provider, await sent(api, provider, slug="again"), slug="again"))
+    thief: Any = {name: api.cookies[name] for name in ("access_token", "refresh_token")}
+    api.cookies.clear()
+    assert await lives(api, thief)
+    await removed(api, identity, pair)
+    assert not await lives(api, thief)
