@@ -14,7 +14,7 @@ from tokens.errors import InvalidRefreshToken
 from tokens.keys.store import key_store
 from tokens.principal import Principal
 from tokens.sessions import queries as session_queries
-from tokens.sessions import refresh_token, thrown_out
+from tokens.sessions import refresh_token, replaced, thrown_out
 from tokens.sessions import units as sessions
 from tokens.sessions.access_tokens import token_pair
 from tokens.sessions.acting import units as acting
@@ -50,6 +50,15 @@ async def refresh(*, token: str, address: str = "") -> TokenPair:
         await rate_limits.admit(rate_limits.REFRESH, address=address)
         raise InvalidRefreshToken(session_over=rotation.outcome in SESSION_OVER)
     return token_pair(rotation.opened, key, mark)
+
+
+async def named_by(*, token: str) -> UUID | None:
+    """Return the session that a refresh token of this server names; None for any other token.
+
+    Args:
+        token: The refresh token; "" for none.
+    """
+    return await database().read(replaced.named_by, token) if token else None
 
 
 async def access_for(*, token: str, address: str = "") -> TokenPair:

@@ -3,6 +3,7 @@
 import secrets
 
 from django.http import HttpRequest, HttpResponse
+from rest_framework.request import Request
 
 from accounts.lockout.throttling import KNOWN_S
 from ironauth.config.cookies import ACCESS, DEVICE, REFRESH
@@ -26,9 +27,14 @@ def context_of_sign_in(request: HttpRequest, transport: str) -> ClientContext:
     """
     if transport == "cookie":
         refuse_login_csrf(request)
-        previous = request.COOKIES.get(cookies.name_of(REFRESH), "")
-        return context_of_return(request)._replace(kept_device=kept_device_of(request), previous=previous)
+        return context_of_return(request)._replace(kept_device=kept_device_of(request), previous=previous_of(request))
     return context_of(request)
+
+
+def previous_of(request: HttpRequest | Request) -> str:
+    """Return the refresh token whose cookie a sign-in with cookies replaces; "" without one."""
+    previous: str = request.COOKIES.get(cookies.name_of(REFRESH), "")
+    return previous
 
 
 def context_of_return(request: HttpRequest) -> ClientContext:

@@ -80,8 +80,8 @@ def open_session(proof: SignInProof, *, context: ClientContext, kind: SessionKin
     if account is None or not account.user.is_active or account.session_epoch != proof.session_epoch:
         raise proof.account_changed()
     replaces = None
-    if context.previous and isinstance(kind, FirstParty):
-        replaces = replaced.end(context.previous, user_id=account.id)
+    if isinstance(kind, FirstParty) and (context.previous or context.replaces):
+        replaces = replaced.end(context, user_id=account.id)
     sessions.make_room(account)
     opened = _store(proof, account, context, kind)
     how = {} if proof.amr == BY_PASSWORD else {"by": proof.amr}

@@ -182,6 +182,7 @@ class ClientContext(NamedTuple):
         new_device: The value that the device cookie gets with the response. Only MACs of it are stored.
         kept_device: The secret of the browser that may stand in for a second factor, where a sign-in may use it.
         previous: The refresh token whose cookie a sign-in replaces, where it does.
+        replaces: The id of the session of that cookie, where it was looked at before the browser went to another site.
     """
 
     address: str = ""
@@ -191,6 +192,7 @@ class ClientContext(NamedTuple):
     new_device: str = ""
     kept_device: str = ""
     previous: str = ""
+    replaces: str = ""
 
 
 def current() -> ClientContext:

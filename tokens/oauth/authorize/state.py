@@ -92,10 +92,18 @@ class AuthorizationState(SignInState, frozen=True, array_like=True, kw_only=True
 
 
 class AccountState(SignInState, frozen=True, array_like=True, kw_only=True, tag="account"):
-    """On the way to a page of this site: ``next``, a path. ``auth_time``: as of ``AuthorizationState``."""
+    """On the way to a page of this site.
+
+    Attributes:
+        next: A path.
+        auth_time: As of ``AuthorizationState``.
+        replaces: The session that the browser had here when it went to another provider, from where its cookie does not
+            come back.
+    """
 
     next: str
     auth_time: int = 0
+    replaces: UUID | None = None
 
     @property
     def max_age_s(self) -> int | None:

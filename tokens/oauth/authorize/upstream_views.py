@@ -56,7 +56,8 @@ class UpstreamForm(SignInForm):
         if provider is None:
             raise NotFound
         try:
-            return await to_provider.go(provider, state, browser=browser, address=client_context.address_of(request))
+            address, previous = client_context.address_of(request), transport.previous_of(request)
+            return await to_provider.go(provider, state, browser=browser, address=address, previous=previous)
         except DomainError as error:
             return authorize_pages.sign_in(state, client, browser, **refusal_of(error))
 
@@ -95,6 +96,8 @@ class UpstreamCallback(SignInForm):
             raise Unanswerable(EXPIRED)
         client = await _client_of(state)
         context = transport.context_of_return(request._request)  # noqa: SLF001 - Django's request
+        if isinstance(state, AccountState):
+            context = context._replace(replaces=str(state.replaces or ""))
         try:
             if await services.tells_logout(provider):
                 state = msgspec.structs.replace(state, upstream_id=begun.id)

@@ -31,7 +31,7 @@ from tokens.oauth.authorize.request import MAX_BYTES, AuthorizationRequest, Refu
 from tokens.oauth.authorize.services import Decision, Step
 from tokens.oauth.authorize.state import AccountState, AuthorizationState
 from tokens.oauth.endpoint import unique_parameters
-from tokens.sessions import sso_browser, sso_session
+from tokens.sessions import sso_browser, sso_session, transport
 from tokens.sessions.sso_browser import Held
 from tokens.upstream import providers
 from tokens.upstream.providers import Provider
@@ -156,7 +156,10 @@ class OAuthPage(PageLanguage, AsyncAPIView):
         browser = authorization_state.browser_of(request) or authorization_state.new_browser()
         try:
             address = client_context.address_of(request)
-            response = await to_provider.go(provider, state, browser=browser, address=address, email=email)
+            previous = transport.previous_of(request)
+            response = await to_provider.go(
+                provider, state, browser=browser, address=address, email=email, previous=previous
+            )
         except DomainError as error:
             refusal: dict[str, Any] = {"problem": error.detail, "status": error.status, "headers": error.headers}
             response = authorize_pages.sign_in(state, client, browser, email=email, **refusal)

@@ -31,6 +31,7 @@ from tokens.tests.browser import CROSS_SITE, SIGNIN, Member, Pair, cookie_lines
 from tokens.tests.second_factor import enrol
 from tokens.upstream.tests.conftest import provider, server
 from tokens.upstream.tests.provider import FakeProvider
+from tokens.upstream.tests.test_identities import begun
 from tokens.upstream.tests.walk import back, is_in, sent, through
 
 __all__ = ["provider", "server", "tv"]
@@ -145,8 +146,6 @@ async def test_connecting_an_identity(
     api: httpx.AsyncClient, victim: httpx.AsyncClient, member: Member, pair: Pair, provider: FakeProvider
 ) -> None:
     """A victim who comes back with what a stranger has begun in their account connects nothing to it."""
-    from tokens.upstream.tests.test_what_linking_ends import begun  # noqa: PLC0415 - of this test alone
-
     asked = await begun(api, provider, pair)
     answer = await back(victim, provider, asked)
     assert opens_nothing(answer)
@@ -213,7 +212,7 @@ async def test_an_invitation(api: httpx.AsyncClient, victim: httpx.AsyncClient, 
     """A stranger's invitation makes their account in the victim's browser, and signs nobody in to it."""
     root = await sync_to_async(User.objects.create_superuser)("root@example.com", PASSWORD)
     pair = (await api.post(SIGNIN, json={"email": root.email, "password": PASSWORD})).json()
-    invited = {"email": new_email(), "roles": []}
+    invited: dict[str, Any] = {"email": new_email(), "roles": []}
     made = await api.post(
         "/api/v1/users/invitations", json=invited, headers={"Authorization": f"Bearer {pair['access_token']}"}
     )
