@@ -19,10 +19,10 @@ class TokensConfig(AppConfig):
         Clients are told of logouts, also when all sessions of a person end. Each table has its rule for the first proof
         of an address.
         """
-        from accounts.access import rights  # noqa: PLC0415 - as below
+        from accounts.access import rights, ways_in  # noqa: PLC0415 - as below
         from accounts.admin import audit_trail  # noqa: PLC0415 - as below
         from accounts.federation.models import PROVIDERS_TAG  # noqa: PLC0415 - as below
-        from accounts.users import invariants, ways_in  # noqa: PLC0415 - as below
+        from accounts.users import invariants  # noqa: PLC0415 - as below
         from ironauth.infrastructure.cache.invalidation import invalidation_feed  # noqa: PLC0415 - as below
         from ironauth.infrastructure.core.lifecycle import on_shutdown, on_startup  # noqa: PLC0415 - as below
         from ironauth.infrastructure.http import client_context, error_pages  # noqa: PLC0415 - as below
@@ -36,9 +36,10 @@ class TokensConfig(AppConfig):
         from tokens.oauth import expiry as oauth_expiry  # noqa: PLC0415 - as above
         from tokens.oauth.logout import delivery as logout_delivery  # noqa: PLC0415 - as above
         from tokens.oauth.logout import units as logout_notices  # noqa: PLC0415 - as above
-        from tokens.sessions import ending, thrown_out  # noqa: PLC0415 - as above
+        from tokens.sessions import ending  # noqa: PLC0415 - as above
         from tokens.sessions import units as sessions  # noqa: PLC0415 - as above
         from tokens.sessions.acting import admin_session, banner  # noqa: PLC0415 - as above
+        from tokens.sessions.ends import thrown_out  # noqa: PLC0415 - as above
         from tokens.upstream import exchange as upstream_exchange  # noqa: PLC0415 - as above
         from tokens.upstream import lost_ways  # noqa: PLC0415 - as above
         from tokens.upstream import providers as upstream_providers  # noqa: PLC0415 - as above

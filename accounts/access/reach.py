@@ -9,7 +9,7 @@ from ironauth.infrastructure.core.errors import NotFound, PermissionDenied
 
 
 def other_in_reach(actor_id: uuid.UUID, user_id: uuid.UUID) -> User:
-    """Return the person from whom a member of staff takes something to sign in with, locked.
+    """Return the person who loses something to sign in with by a member of staff, locked.
 
     Args:
         actor_id: The member of staff.

@@ -124,7 +124,7 @@ RESET_MFA: Final = Change(
     warning="The password alone signs in from then on, until another factor is set up. Every session ends, and each is "
     "told by a message. Make sure that it is the person who asks for it.",
     excluded_note="you, people with rights you do not hold, without a second factor, who are being deleted, or whose "
-    "last way in it is and whom no message would bring back",
+    "last way in it is and who could not be mailed",
     permission="reset_mfa",
     carry_out=_reset_mfa,
     concerns=factors.any_of() & STAYING,  # nobody reads messages to the stand-in address

@@ -5,12 +5,12 @@ from typing import Any
 from django.db.models import QuerySet
 from django.db.models.signals import post_delete, post_save
 
+from accounts.access import ways_in
 from accounts.email import first_proof
 from accounts.email.first_proof import Fate
 from accounts.federation import queries
 from accounts.federation.models import PROVIDERS_TAG, Identity, UpstreamProvider, UpstreamSignIn
 from accounts.privacy import export
-from accounts.users import ways_in
 from ironauth.infrastructure.cache.invalidation import invalidate
 from ironauth.infrastructure.db.compiled import Param
 

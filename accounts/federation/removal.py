@@ -1,9 +1,10 @@
-"""Units of work that take identities away from people: their own act, and that of staff."""
+"""Taking identities away from people: their own act, and that of staff; each in its caller's transaction."""
 
 from uuid import UUID
 
 from django.db.models import Q
 
+from accounts.access import ways_in
 from accounts.access.reach import other_in_reach
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event
@@ -12,7 +13,6 @@ from accounts.federation.models import Identity
 from accounts.outbox import queue as outbox
 from accounts.outbox.kinds import Kind
 from accounts.users import rules as user_rules
-from accounts.users import ways_in
 from accounts.users.models import User
 from ironauth.infrastructure.core.errors import NotFound
 

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 from django.contrib.auth.hashers import UNUSABLE_PASSWORD_PREFIX
 from django.db import models
 
+from accounts.access import ways_in
 from accounts.mfa.outputs import MfaOut
 from accounts.mfa.passkeys import units as passkey_units
 from accounts.mfa.passkeys.factor import PASSKEY, Passkeys, passkeys_of
@@ -14,7 +15,7 @@ from accounts.mfa.recovery.factor import RecoveryCodes, codes_left
 from accounts.mfa.second_factor import Resealed, SecondFactor
 from accounts.mfa.totp.factor import Totp
 from accounts.mfa.totp.units import TOTP
-from accounts.users import second_factors, ways_in
+from accounts.users import second_factors
 from accounts.users.models import User
 from accounts.users.proofs import Asked, Proof, Shown
 from accounts.users.second_factors import any_of, methods_of

@@ -6,6 +6,7 @@ from typing import Final
 
 from django.db import models
 
+from accounts.access import ways_in
 from accounts.access.reach import other_in_reach
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event
@@ -16,7 +17,6 @@ from accounts.mfa.passkeys import units as passkey_units
 from accounts.outbox import queue as outbox
 from accounts.outbox.kinds import Kind
 from accounts.users import queries as user_queries
-from accounts.users import ways_in
 from accounts.users.models import User
 from ironauth.infrastructure.db.compiled import CompiledDelete, Param
 
@@ -65,7 +65,7 @@ def left_without(people: models.QuerySet[User]) -> models.QuerySet[User]:
 
 
 def nobody_to_tell(people: models.QuerySet[User]) -> models.QuerySet[User]:
-    """Return those of them whom no message would bring back: ``reset`` refuses each."""
+    """Return those of them who could not be mailed how to get in again: ``reset`` refuses each."""
     return ways_in.unreachable(left_without(people))
 
 

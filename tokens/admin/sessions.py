@@ -24,8 +24,8 @@ from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.user_agents import short_name
 from tokens.admin.read_only import ReadOnly, note
 from tokens.sessions import queries as session_queries
-from tokens.sessions import thrown_out
 from tokens.sessions import units as sessions
+from tokens.sessions.ends import thrown_out
 from tokens.sessions.models import Session, SessionQuerySet
 
 if TYPE_CHECKING:  # Django's class takes its models in brackets for type checkers only

@@ -14,10 +14,11 @@ from tokens.errors import InvalidRefreshToken
 from tokens.keys.store import key_store
 from tokens.principal import Principal
 from tokens.sessions import queries as session_queries
-from tokens.sessions import refresh_token, replaced, thrown_out
+from tokens.sessions import refresh_token
 from tokens.sessions import units as sessions
 from tokens.sessions.access_tokens import token_pair
 from tokens.sessions.acting import units as acting
+from tokens.sessions.ends import replaced, thrown_out
 from tokens.sessions.outputs import SessionOut, TokenPair
 from tokens.sessions.refresh import units as session_rotation
 from tokens.sessions.refresh.units import SESSION_OVER, Outcome

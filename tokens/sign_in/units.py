@@ -22,9 +22,10 @@ from ironauth.infrastructure.core.errors import NotAuthenticated
 from ironauth.infrastructure.db import single_use
 from ironauth.infrastructure.http.client_context import ClientContext
 from tokens.errors import InvalidMfaToken
-from tokens.sessions import known_devices, replaced, sso_browser, sso_session
+from tokens.sessions import known_devices, sso_browser, sso_session
 from tokens.sessions import queries as session_queries
 from tokens.sessions import units as sessions
+from tokens.sessions.ends import replaced
 from tokens.sessions.models import BY_PASSWORD, sid_tag
 from tokens.sessions.queries import OpenedSession
 from tokens.sessions.sso_session import SsoCookie

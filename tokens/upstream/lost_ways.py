@@ -1,4 +1,4 @@
-"""What a lost way in at a provider does: whom switching it off leaves without one, and the end of what began there."""
+"""What a lost way in at a provider does: who switching it off leaves without one, and the end of what began there."""
 
 from functools import partial
 from typing import Any, Final
@@ -7,12 +7,12 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models import Q
 
+from accounts.access import ways_in
 from accounts.federation.models import Identity, UpstreamProvider
 from accounts.federation.queries import WAY_IN
 from accounts.users import queries as user_queries
-from accounts.users import ways_in
 from accounts.users.models import User
-from tokens.sessions import thrown_out
+from tokens.sessions.ends import thrown_out
 from tokens.sessions.models import BY_UPSTREAM
 from tokens.upstream.models import UpstreamSession
 
@@ -21,7 +21,16 @@ FEW: Final = 20
 
 
 def identity_gone(*, kind: str, user_id: UUID, row: Any, actor_id: UUID, session_id: UUID | None, **_: object) -> None:
-    """End the sessions that began with an identity that is removed; a receiver of ``ways_in.removed``."""
+    """End the sessions that began with an identity that is removed; a receiver of ``ways_in.removed``.
+
+    Args:
+        kind: Of the way in that is removed; another one than an identity ends nothing here.
+        user_id: Whose it was.
+        row: The identity, with its provider.
+        actor_id: Who has removed it.
+        session_id: The person's session that stays; None where staff have.
+        **_: What else the signal brings.
+    """
     if kind == WAY_IN:
         details = {"reason": "identity_unlinked", "provider": row.provider.slug}
         began = _began_with(user_id, row.provider_id)

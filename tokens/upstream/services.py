@@ -179,17 +179,15 @@ async def verify(
     await accounts.require_admissible(account)
     with_second_factor = not person.methods.isdisjoint(provider.second_factors)
     if account.methods and not with_second_factor:
-        raise MfaRequired(
-            mfa_token=_ticket(account, resolved.provider_id),
-            methods=account.methods,
-        )
+        raise _factor_asked(account, resolved.provider_id)
     proved_at = _proved_at(person.auth_time)
     return ByUpstream(account.id, account.session_epoch, proved_at, with_second_factor, resolved.provider_id)
 
 
-def _ticket(account: Credentials, provider_id: UUID | None) -> str:
-    """Return what stands for an identity until the second factor is proved; no good once the identity is removed."""
-    return mfa_token.mint(Authenticated(account.id, account.session_epoch), BY_UPSTREAM, provider_id)
+def _factor_asked(account: Credentials, provider_id: UUID | None) -> MfaRequired:
+    """Return what asks for the second factor; its ticket is no good once the identity is removed."""
+    ticket = mfa_token.mint(Authenticated(account.id, account.session_epoch), BY_UPSTREAM, provider_id)
+    return MfaRequired(mfa_token=ticket, methods=account.methods)
 
 
 def _proved_at(auth_time: int) -> datetime:
@@ -230,10 +228,7 @@ async def accept_terms(*, waiting_id: UUID, browser: str, version: str, auth_tim
     account = units.require_usable(resolved.account)
     await accounts.require_admissible(account)
     if account.methods:
-        raise MfaRequired(
-            mfa_token=_ticket(account, resolved.provider_id),
-            methods=account.methods,
-        )
+        raise _factor_asked(account, resolved.provider_id)
     return ByUpstream(account.id, account.session_epoch, _proved_at(auth_time), provider_id=resolved.provider_id)
 
 

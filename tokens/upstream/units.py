@@ -13,8 +13,8 @@ from accounts.users import rules as user_rules
 from ironauth.infrastructure.core.errors import NotAuthenticated
 from ironauth.infrastructure.db import single_use
 from tokens.sessions import queries as session_queries
-from tokens.sessions import thrown_out
 from tokens.sessions import units as sessions
+from tokens.sessions.ends import thrown_out
 from tokens.sessions.models import Session
 from tokens.upstream.id_token import SignedOut
 from tokens.upstream.models import UpstreamSession

@@ -211,7 +211,7 @@ def remove_all(browser: Client, *people: User, sure: bool) -> str:
 
 
 def test_all_factors_of_several(browser: Client, person: User) -> None:
-    """The question tells how many have no other way in; each of them gets a link, and whom none reaches is spared."""
+    """The question tells how many have no other way in; each of them gets a link, and who none reaches is spared."""
     others = [User.objects.create_user(f"p{n}@example.com", PASSWORD, email_verified_at=clock.now()) for n in range(3)]
     for one in (person, *others):
         passkey_of(one)

@@ -18,8 +18,9 @@ from ironauth.infrastructure.core.ids import new_id
 from ironauth.infrastructure.http.client_context import ClientContext
 from ironauth.infrastructure.models import Invalidation
 from tokens.sessions import queries as session_queries
-from tokens.sessions import refresh_token, thrown_out
+from tokens.sessions import refresh_token
 from tokens.sessions import units as sessions
+from tokens.sessions.ends import thrown_out
 from tokens.sessions.models import Session, sid_tag
 from tokens.sessions.queries import NewSession, OpenedSession, StoredSession
 from tokens.sessions.refresh import units as session_rotation

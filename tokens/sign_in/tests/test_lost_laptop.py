@@ -17,7 +17,7 @@ from accounts.users.models import User
 from conftest import PASSWORD, bearer
 from tokens.oauth.tests.material import make_client
 from tokens.oauth.tests.walk import answered, authorize, send
-from tokens.sessions import thrown_out
+from tokens.sessions.ends import thrown_out
 from tokens.sessions.models import SSO_CLIENT, Session
 from tokens.sign_in import units as sign_in_units
 from tokens.sign_in.tests.test_kept_devices import CODE, SIGN_IN, app, is_in, keep, keeps, with_password

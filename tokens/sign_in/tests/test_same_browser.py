@@ -116,7 +116,7 @@ async def test_somebody_else(api: httpx.AsyncClient, member: Member, new_email: 
 
 @pytest.mark.parametrize("cookie", ["", "nonsense", "x" * 120])
 async def test_what_is_no_token_of_ours(api: httpx.AsyncClient, member: Member, cookie: str) -> None:
-    """It ends nothing and stands in nobody's way; nor does the id of a session without its secret."""
+    """It ends nothing and refuses nobody; nor does the id of a session without its secret."""
     await by_cookie(api, member)
     (old,) = await live()
     genuine = api.cookies["refresh_token"]

@@ -25,7 +25,7 @@ def named_by(token: str) -> UUID | None:
 
 
 def end(context: ClientContext, *, user_id: UUID) -> UUID | None:
-    """End the session that the replaced cookie names, whoever's it is. 2 queries, and what ending takes.
+    """End the session that the replaced cookie names, of any person. 2 queries, and what ending takes.
 
     Of the same person it is no sign-out, and the event of the sign-in names it. Of another one, or of a member of staff
     who acts as a person, it is one.

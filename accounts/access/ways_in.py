@@ -101,7 +101,7 @@ def let_staff_take(user: User, *, kind: str, gone: Q) -> bool:
 
 
 def unreachable(people: QuerySet[User]) -> QuerySet[User]:
-    """Return those of the people whom no message brings back: their address is not proved, or they are inactive."""
+    """Return those of the people who no message brings back: their address is not proved, or they are inactive."""
     return people.filter(Q(email_verified_at=None) | Q(is_active=False))
 
 

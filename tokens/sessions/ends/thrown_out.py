@@ -99,7 +99,15 @@ def forget_devices(session_ids: Sequence[UUID]) -> None:
 def passkey_gone(*, kind: str, user_id: UUID, row: Any, actor_id: UUID, session_id: UUID | None, **_: object) -> None:
     """End the sessions in which a passkey was used that is removed; a receiver of ``ways_in.removed``.
 
-    Which of a person's passkeys it was, no row says: each that is not older than this one may have been it.
+    Which of a person's passkeys it was, no row says: what was proved since this one was added may have been by it.
+
+    Args:
+        kind: Of the way in that is removed; another one than a passkey ends nothing here.
+        user_id: Whose it was.
+        row: The passkey.
+        actor_id: Who has removed it.
+        session_id: The person's session that stays; None where staff have.
+        **_: What else the signal brings.
     """
     if kind == PASSKEY:
         used = Q(pk__in=_words().filter(user_id=user_id, words__contains=f" {BY_PASSKEY} ").values("pk"))
