@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('tokens', '0014_mailed_pages'),
+        ('tokens', '0015_clients_administer'),
     ]
 
     operations = [
