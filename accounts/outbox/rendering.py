@@ -29,6 +29,7 @@ from accounts.outbox.kinds import UNKNOWN_ADDRESS, Kind
 from accounts.outbox.queue import Claimed
 from ironauth.config.table.branding import image_type
 from ironauth.infrastructure.core import clock, user_agents
+from ironauth.infrastructure.http.brand import own_text
 
 SUBJECT_CHARACTERS: Final = 200  # a header line may have 998 (RFC 5322 §2.1.1); people read sixty
 LINE_CHARACTERS: Final = 998  # the longest line of a message, without its end (RFC 5322 §2.1.1)
@@ -114,9 +115,10 @@ def _rendered(mail: Claimed) -> EmailMultiAlternatives:
     name = f"accounts/mail/{mail.kind}"
     subject = " ".join(render_to_string(f"{name}.subject.txt", context).split())[:SUBJECT_CHARACTERS]
     text = render_to_string(f"{name}.txt", context)
+    footer = own_text(settings.IRONAUTH_BRAND_FOOTER)
     message = _Message(
         subject,
-        text,
+        f"{text.rstrip()}\n\n{footer}\n" if footer else text,
         settings.IRONAUTH_MAIL_FROM,
         [emails.for_mail(mail.recipient)],
         headers={

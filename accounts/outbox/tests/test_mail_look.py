@@ -174,3 +174,15 @@ def test_every_text_can_be_read(settings: Any, tmp_path: Path, accent: str, at_n
             assert len(found) > 4
             for text, colour, behind in found:
                 assert contrast(colour, behind) >= LEAST_CONTRAST, (kind, text, colour, behind)
+
+
+@pytest.mark.parametrize(("language", "said"), [("de", "Acme GmbH"), ("fr", "Acme Ltd")])
+def test_the_operators_footer_is_in_both_parts(settings: Any, language: str, said: str) -> None:
+    """At the end of the text, and in the HTML part once; in the message's language, else in English."""
+    settings.IRONAUTH_BRAND_FOOTER = {"en": "Acme Ltd", "de": "Acme GmbH"}
+    claimed = outbox.Claimed(
+        new_id(), Kind.PASSWORD_CHANGED, "mia@example.com", 1, clock.now(), {"language": language}, None
+    )
+    message = rendering.render(claimed)
+    assert str(message.body).endswith(f"\n\n{said}\n")
+    assert str(message.alternatives[0][0]).count(said) == 1

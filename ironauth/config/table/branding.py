@@ -1,5 +1,6 @@
 """What people see of the operator: name, logo, colour, links. Pages, messages and the QR code have it from here."""
 
+import json
 import re
 from pathlib import Path
 from typing import Any, Final
@@ -16,6 +17,8 @@ MAIL_IMAGES: Final = {b"\x89PNG\r\n\x1a\n": "png", b"\xff\xd8\xff": "jpeg", b"GI
 MOST_MAIL_LOGO_BYTES: Final = (
     100_000  # it is in every message; 40 px high for a screen of twice the density takes 10 kB
 )
+LONGEST_TEXT: Final = 300  # characters; four lines on a phone of 320 px, eight where words are long
+LANGUAGES: Final = ("en", "de", "fr", "es")  # as of ``settings.LANGUAGES``
 LONGEST_NAME: Final = 60  # characters; a heading on a phone of 320 px takes two lines
 
 
@@ -39,6 +42,38 @@ def colour(value: str, _given: Given) -> str:
     if value and not COLOUR.fullmatch(value.lower()):
         raise ImproperlyConfigured("IRONAUTH_BRAND_ACCENT is no colour: write it like #0b57a4")
     return value.lower()
+
+
+def text(setting: str) -> Any:
+    """Return what judges a sentence of the operator's own."""
+
+    def judge(value: str, _given: Given) -> dict[str, str]:
+        texts = _texts(value, setting) if value.lstrip().startswith("{") else {"": value}
+        if any(len(one) > LONGEST_TEXT or not one.isprintable() for one in texts.values()):
+            raise ImproperlyConfigured(
+                f"{setting} has over {LONGEST_TEXT} characters, or a line break: write one or two plain sentences"
+            )
+        return {code: one.strip() for code, one in texts.items() if one.strip()}
+
+    return judge
+
+
+def _texts(value: str, setting: str) -> dict[str, str]:
+    """Return the texts by language. Raises ``ImproperlyConfigured``."""
+    try:
+        texts = json.loads(value)
+    except (ValueError, RecursionError):
+        texts = None
+    if (
+        not isinstance(texts, dict)
+        or not texts.keys() <= set(LANGUAGES)
+        or not all(isinstance(one, str) for one in texts.values())
+    ):
+        raise ImproperlyConfigured(
+            f'{setting} is no list of texts by language: write it like {{"en": "Welcome", "de": "Willkommen"}}, with '
+            f"some of {', '.join(LANGUAGES)}"
+        )
+    return texts
 
 
 def link(setting: str) -> Any:
@@ -193,6 +228,24 @@ BRANDING = Section(
         example="#0b57a4",
         accept=colour,
         refused="another notation",
+    ),
+    Setting(
+        "IRONAUTH_BRAND_WELCOME",
+        "A sentence of your own on the page for signing in: plain text, the same in every language, or one for each as "
+        'a JSON object, {"en": "Welcome", "de": "Willkommen"}; a language without one has that of en, else the first '
+        "(default: none).",
+        example="Welcome to Acme",
+        accept=text("IRONAUTH_BRAND_WELCOME"),
+        type="dict[str, str]",
+        refused="over 300 characters, a line break, and languages that pages do not speak",
+    ),
+    Setting(
+        "IRONAUTH_BRAND_FOOTER",
+        "The same at the foot of pages and messages, for instance who runs this service (default: none).",
+        example="Acme Ltd, 1 High Street, London",
+        accept=text("IRONAUTH_BRAND_FOOTER"),
+        type="dict[str, str]",
+        refused="over 300 characters, a line break, and languages that pages do not speak",
     ),
     Setting(
         "IRONAUTH_SUPPORT_URL",

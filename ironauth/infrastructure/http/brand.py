@@ -4,7 +4,7 @@ Templates get it by ``{% load brand %}{% brand as brand %}`` (``ironauth.setting
 """
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -14,6 +14,7 @@ from django.core.checks import CheckMessage
 from django.core.checks import Warning as CheckWarning
 from django.http import HttpRequest
 from django.utils.safestring import mark_safe
+from django.utils.translation import get_language
 
 from ironauth.config.cookies import Cookie
 from ironauth.infrastructure.http import client_context, cookies
@@ -42,6 +43,8 @@ class Brand(NamedTuple):
     on_accent: str
     link: str
     link_at_night: str
+    welcome: str
+    footer: str
 
 
 class Shades(NamedTuple):
@@ -68,7 +71,18 @@ def current() -> Brand:
         on_accent=colours.on_accent,
         link=colours.on_light,
         link_at_night=colours.on_dark,
+        welcome=own_text(settings.IRONAUTH_BRAND_WELCOME),
+        footer=own_text(settings.IRONAUTH_BRAND_FOOTER),
     )
+
+
+def own_text(texts: Mapping[str, str]) -> str:
+    """Return a text of the operator in the language of what is written now, else in English, else the first there is.
+
+    Args:
+        texts: By language; "" is every one.
+    """
+    return texts.get(get_language() or "") or texts.get("en") or next(iter(texts.values()), "")
 
 
 @register.simple_tag(name="banner")

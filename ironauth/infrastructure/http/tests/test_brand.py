@@ -2,6 +2,7 @@
 
 import httpx
 import pytest
+from django.conf import settings as live
 from django.core.exceptions import ImproperlyConfigured
 from pytest_django import Settings
 
@@ -59,3 +60,59 @@ def test_links_lead_to_addresses(value: str) -> None:
         judge(value, None)
     assert judge("mailto:help@example.com", None) == "mailto:help@example.com"
     assert judge("", None) == ""
+
+
+# ---------------------------------------------------------------- texts of the operator's own
+WELCOME = branding.text("IRONAUTH_BRAND_WELCOME")
+
+
+@pytest.mark.parametrize(
+    ("value", "texts"),
+    [
+        ("", {}),
+        (" Hello ", {"": "Hello"}),
+        ('{"en": "Hello", "de": "Hallo", "fr": ""}', {"en": "Hello", "de": "Hallo"}),
+        ("x" * 300, {"": "x" * 300}),
+    ],
+)
+def test_a_text_is_for_every_language_or_for_each(value: str, texts: dict[str, str]) -> None:
+    """Plain, or a JSON object by language; an empty one is none."""
+    assert WELCOME(value, None) == texts
+    assert tuple(code for code, _ in live.LANGUAGES) == branding.LANGUAGES
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "x" * 301, "two\nlines", '{"it": "Ciao"}', '{"en": 1}', '{"en": {"a": "b"}}', '{"en": "a', '{"a":' * 20_000,
+        '{"de": "' + "x" * 301 + '"}', '{"en": "two\\nlines"}',
+    ],
+)  # fmt: skip
+def test_a_text_that_is_none_is_refused(value: str) -> None:
+    """Too long, over two lines, of a language that no page speaks, no text: the start names the setting."""
+    with pytest.raises(ImproperlyConfigured, match="IRONAUTH_BRAND_WELCOME"):
+        WELCOME(value, None)
+
+
+@pytest.mark.parametrize(("language", "said"), [("de", "Hallo &lt;3"), ("en", "Hello"), ("es", "Hello")])
+@pytest.mark.django_db(transaction=True)
+async def test_pages_say_it_in_the_readers_language(
+    api: httpx.AsyncClient, settings: Settings, language: str, said: str
+) -> None:
+    """The welcome on the page for signing in alone, the footer on every page; as text, whatever is in it."""
+    texts = {"en": "Hello", "de": "Hallo <3"}
+    headers = {"Accept-Language": language}
+    assert "<footer>" not in (await api.get("/account/forgot", headers=headers)).text
+    settings.IRONAUTH_BRAND_WELCOME = texts
+    assert f"    <p>{said}</p>\n" in (await api.get("/account/signin", headers=headers)).text
+    assert said not in (await api.get("/account/forgot", headers=headers)).text
+    settings.IRONAUTH_BRAND_WELCOME, settings.IRONAUTH_BRAND_FOOTER = {}, texts
+    for path in ("/account/signin", "/account/forgot", "/nope"):
+        page = (await api.get(path, headers=headers | {"Accept": "text/html"})).text
+        assert page.count(said) == 1, path
+
+
+def test_a_text_of_one_language_alone_is_that_of_all() -> None:
+    """English comes first, then whatever there is."""
+    assert brand.own_text({"fr": "Bonjour", "de": "Hallo"}) == "Bonjour"
+    assert brand.own_text({}) == ""
