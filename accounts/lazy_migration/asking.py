@@ -54,6 +54,8 @@ async def ask(*, email: str, password: str, until: float) -> Person | None:
         async with asyncio.timeout(left_s):
             person = await _executor.offload(kind().ask, talk, email, password)
     except (OSError, HTTPException, ExchangeFailedError) as error:  # a TimeoutError is an OSError
+        if not talk.has_begun:  # no thread was free in time: the system has not failed
+            raise NotAskedError from error
         # Errors of HTTP repeat what the system said, which may repeat what it was asked.
         told = error if isinstance(error, ExchangeFailedError) else ExchangeFailedError(type(error).__name__)
         _breaker.failed(told)

@@ -76,6 +76,11 @@ class Conversation:
         found = exchange.run(method, headers=told, wanted=_WANTED, body=body)
         return Answer(exchange.status or 0, found)
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether anything was sent."""
+        return self._exchange is not None
+
     def cut(self) -> None:
         """End the conversation: a system that trickles must not keep the thread."""
         with self._lock:

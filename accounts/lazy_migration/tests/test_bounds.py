@@ -110,7 +110,7 @@ async def test_a_failing_system_is_left_alone(old_system: OldSystem, breaker: Br
 
 
 async def test_only_so_many_wait(old_system: OldSystem, monkeypatch: pytest.MonkeyPatch, breaker: Breaker) -> None:
-    """Threads are busy and places taken: one more is not asked for, and nobody is kept waiting by it."""
+    """Threads are busy and places taken: one more is not asked for, nor who waits too long; the system has no fault."""
     release, busy = threading.Event(), threading.Semaphore(0)
 
     def slow(_: object) -> Said:
@@ -128,6 +128,9 @@ async def test_only_so_many_wait(old_system: OldSystem, monkeypatch: pytest.Monk
         await until(lambda: asking._executor.queued == 1)
         with pytest.raises(NotAskedError):
             await ask()
+        monkeypatch.setattr(asking, "MOST_WAITING", 2)
+        with pytest.raises(NotAskedError):
+            await ask(0.05)
         assert breaker.failures == 0
     finally:
         release.set()

@@ -1,15 +1,18 @@
 """The first sign-in of somebody from the old system: who moves in, who does not, and that nobody can tell."""
 
 import asyncio
+import json
 import threading
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pyotp
 import pytest
 from asgiref.sync import sync_to_async
+from django.core.management import call_command
 from django.db import connections, transaction
 from pytest_django import Settings
 
@@ -146,6 +149,19 @@ async def test_a_sign_up_meanwhile_keeps_its_password(old_system: OldSystem, ent
     assert await User.objects.acount() == 1
     assert not await ImportedUser.objects.aexists()
     assert (await enter(password=OTHER_PASSWORD)).status_code == 200
+
+
+async def test_an_import_afterwards_finds_them(old_system: OldSystem, enter: Enter, tmp_path: Path) -> None:
+    """The ids are those of the export: the rest of the people can be imported in one go."""
+    await enter()
+    file = tmp_path / "people.jsonl"
+    file.write_text("\n".join(map(json.dumps, (person(), person(external_id="43", email="b@example.com")))))
+    await sync_to_async(call_command)("import_users", str(file), "--from", "jsonl")
+    assert await User.objects.acount() == 2
+    run = await UserImport.objects.aget()
+    assert (run.counts["already_imported"], run.counts["created"]) == (1, 1)
+    await sync_to_async(call_command)("import_users", "--undo", str(run.pk))
+    assert [user.email async for user in User.objects.all()] == [EMAIL]
 
 
 # ---------------------------------------------------------------- who does not
