@@ -21,6 +21,7 @@ from conftest import PASSWORD
 from ironauth.infrastructure.core import clock
 from ironauth.tests.browser import watched
 from ironauth.tests.browser.conftest import OpenPage, OpenSite, Site
+from ironauth.tests.browser.keyboard import faults_by_keyboard
 from ironauth.tests.browser.test_oauth import link
 from ironauth.tests.browser.watched import PICTURES, Watched
 from tokens.clients.models import OAuthClient
@@ -91,6 +92,14 @@ async def refused(shown: Watched, name: str, *, in_view: bool = True) -> None:
     if in_view:
         await expect(said).to_be_in_viewport()
     await shown.look(name)
+
+
+async def looked(shown: Watched, name: str) -> None:
+    """Look at a page that somebody acts on, and go through it by keyboard, on the smallest phone and a desktop."""
+    await shown.look(name)
+    for width, height in ((320, 640), (1280, 900)):
+        await shown.page.set_viewport_size({"width": width, "height": height})
+        assert await faults_by_keyboard(shown.page) == [], f"{name} at {width} px"
 
 
 async def person(**fields: object) -> User:
@@ -170,7 +179,7 @@ async def test_a_password_by_a_link(language: str, open_site: OpenSite, open_pag
         assert (await api.post("/api/v1/access/password/reset", json={"email": EMAIL})).status_code == 202
     address = LINK.findall(site.mail.take(EMAIL, "Choose a new password"))[0]
     await shown.go(address)
-    await shown.look(f"state-reset-{language}")
+    await looked(shown, f"state-reset-{language}")
     await page.locator("#new_password").fill(WEAK)
     await expect(page.locator("#strength")).to_be_visible()
     await shown.look(f"state-reset-strength-{language}")
@@ -199,7 +208,7 @@ async def test_an_account_full_of_long_names(language: str, open_site: OpenSite,
     await sign_in(shown)
     for row in ("", "/applications", "/devices", "/sessions", "/name", "/email"):
         await shown.go(f"/account/security{row}")
-        await shown.look(f"state-full-account{row.replace('/', '-')}-{language}")
+        await looked(shown, f"state-full-account{row.replace('/', '-')}-{language}")
     await shown.go("/account/security/name")
     await send(shown, 400, name=BAD_NAME)
     await refused(shown, f"state-name-refused-{language}")
@@ -234,10 +243,10 @@ async def test_an_account_full_of_long_names(language: str, open_site: OpenSite,
     async with long_ago(shown):
         for row in ("passkeys", "codes", "recovery", "email", "password", "delete", "data"):
             await shown.go(f"/account/security/{row}")
-            await shown.look(f"state-proof-{row}-{language}")
+            await looked(shown, f"state-proof-{row}-{language}")
         await shown.go("/account/security/passkeys")
         await page.locator(".list li > a").click()
-        await shown.look(f"state-one-passkey-{language}")
+        await looked(shown, f"state-one-passkey-{language}")
         await shown.go("/account/security/data")
         await send(shown, 401, proof_code="000000")
         await refused(shown, f"state-proof-code-refused-{language}")
@@ -248,11 +257,11 @@ async def test_an_account_full_of_long_names(language: str, open_site: OpenSite,
     await page.context.clear_cookies()
     await shown.go("/account/signin")
     await send(shown, 200, email=EMAIL, password=PASSWORD)
-    await shown.look(f"state-second-factor-{language}")
+    await looked(shown, f"state-second-factor-{language}")
     await send(shown, 401, code="000000")
     await refused(shown, f"state-second-factor-refused-{language}")
     await page.locator("button[name=recovery]").click()
-    await shown.look(f"state-second-factor-recovery-{language}")
+    await looked(shown, f"state-second-factor-recovery-{language}")
     await send(shown, 401, code="aaaa-bbbb-cccc-dddd")
     await refused(shown, f"state-second-factor-recovery-refused-{language}")
 
@@ -268,7 +277,7 @@ async def test_on_the_way_to_a_client(language: str, open_site: OpenSite, open_p
     page = shown.page
     await asked(shown, client, "sign-in", language)
     await send(shown, 200, email=EMAIL, password=PASSWORD)
-    await shown.look(f"state-consent-{language}")
+    await looked(shown, f"state-consent-{language}")
     await asked(shown, client, "choice", language, prompt="select_account")
     await asked(shown, client, "sign-up", language, prompt="create")
     with shown.refusing(400):
@@ -287,12 +296,12 @@ async def test_on_the_way_to_a_client(language: str, open_site: OpenSite, open_p
     for code, decision in zip(codes, ("allow", "deny"), strict=True):
         await shown.go("/oauth/device")
         await send(shown, 200, user_code=code)
-        await shown.look(f"state-device-{decision}-{language}")
+        await looked(shown, f"state-device-{decision}-{language}")
         await page.locator(f"button[value={decision}]").first.click()
         await expect(page.locator("[role=status]")).to_be_visible()
         await shown.look(f"state-device-{decision}-done-{language}")
     await shown.go(f"/oauth/logout?{urlencode({'client_id': str(client.pk)})}")
-    await shown.look(f"state-sign-out-{language}")
+    await looked(shown, f"state-sign-out-{language}")
     await page.locator("form[action$='/oauth/logout'] button").click()
     await expect(page.locator("[role=status]")).to_be_visible()
     await shown.look(f"state-signed-out-{language}")
@@ -301,7 +310,7 @@ async def test_on_the_way_to_a_client(language: str, open_site: OpenSite, open_p
 async def asked(shown: Watched, client: OAuthClient, name: str, language: str, **changes: str) -> None:
     """Look at the page that the client's request leads to."""
     await shown.go(link(client, scope=SCOPES, **changes))
-    await shown.look(f"state-oauth-{name}-{language}")
+    await looked(shown, f"state-oauth-{name}-{language}")
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -329,8 +338,8 @@ async def test_the_banner_of_acting_staff(language: str, open_site: OpenSite, op
     for path in ("/account/security", "/account/security/password", "/oauth/device", "/"):
         await shown.go(path)
         await expect(page.locator(".acting")).to_have_count(1)
-        await shown.look(f"state-acting{path.replace('/', '-')}-{language}")
+        await looked(shown, f"state-acting{path.replace('/', '-')}-{language}")
     with shown.refusing(404):
         await shown.go("/no-such-page")
     await expect(page.locator(".acting")).to_be_visible()
-    await shown.look(f"state-acting-nothing-{language}")
+    await looked(shown, f"state-acting-nothing-{language}")
