@@ -27,7 +27,7 @@ from accounts.users.models import User
 from conftest import PASSWORD
 from ironauth.infrastructure.core import clock
 from ironauth.tests.deploy.files import DEPLOY
-from ironauth.tests.docs.blocks import Guide
+from ironauth.tests.docs.blocks import ROOT, Guide
 from ironauth.tests.docs.shell import commands, found, shell
 from ironauth.tests.test_boot import start
 from tokens.clients.models import OAuthClient
@@ -57,7 +57,7 @@ def test_moving_in(tmp_path: Path) -> None:
         User.objects.all().delete()
         line = " ".join(guide.block('{"external_id"').split())
         (tmp_path / "people.jsonl").write_text(line, encoding="utf-8")
-        values = dict(one.split("=", 1) for one in guide.block("IRONAUTH_LAZY_MIGRATION=").splitlines())
+        values = settings_of(guide.block("IRONAUTH_LAZY_MIGRATION="))
     shown = start(["-c", "import ironauth.settings as s; print(s.IRONAUTH_LAZY_MIGRATION_UNTIL.isoformat())"], values)
     assert (shown.stdout, shown.stderr) == ("2027-04-01T00:00:00+00:00\n", "")
     commands(f"{IMPORT} people.jsonl --from jsonl", tmp_path)
@@ -99,7 +99,7 @@ def test_moving_in_from_each_system(tmp_path: Path) -> None:
             "people.jsonl",
         ):
             run = shell if start_of == "--from" else commands  # a test may open no database but the default one
-            said = run(guide.block(f"{IMPORT} {start_of}"), tmp_path, DATABASE_URL_OF_THE_SITE=f"sqlite:///{site}")
+            said = run(guide.block(f"{IMPORT} {start_of}"), tmp_path, SITE_DATABASE_URL=f"sqlite:///{site}")
             assert said.startswith("1 records, nothing written (dry run)\n"), said
             assert "        1  would be created" in said, said
     assert not User.objects.exists()
@@ -156,17 +156,23 @@ def test_clients(tmp_path: Path) -> None:
     assert set(public.scopes) == {"openid", "email", "offline_access"}
 
 
+def settings_of(block: str) -> dict[str, str]:
+    """Return what a block of settings sets."""
+    lines = (line.partition(" #")[0].strip() for line in block.splitlines())
+    return dict(line.split("=", 1) for line in lines)
+
+
 def test_the_brand(tmp_path: Path) -> None:
     """The settings of the page are taken at the start."""
     (tmp_path / "logo.svg").write_text("<svg xmlns='http://www.w3.org/2000/svg'/>", encoding="utf-8")
+    (tmp_path / "logo.png").write_bytes((ROOT / "docs" / "images" / "sign-in.png").read_bytes())
     with Guide("docs/guides/branding.md", ("/srv/acme/files", str(tmp_path))) as guide:
-        lines = (line.partition(" #")[0].strip() for line in guide.block("IRONAUTH_BRAND_NAME").splitlines())
-        values = dict(line.split("=", 1) for line in lines)
-    assert len(values) == 7
+        values = settings_of(guide.block("IRONAUTH_BRAND_NAME"))
     names = ", ".join(f"s.{name}" for name in values)
     shown = start(["-c", f"import ironauth.settings as s; print(*map(str, ({names})), sep='\\n')"], values)
     assert shown.returncode == 0, shown.stderr
-    assert [line.strip("[']") for line in shown.stdout.splitlines()] == list(values.values())
+    read = [line.strip("[']").removeprefix(f"{tmp_path}/") for line in shown.stdout.splitlines()]  # a path, a list
+    assert read == list(values.values())
 
 
 @pytest.mark.django_db(transaction=True)
