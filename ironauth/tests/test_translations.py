@@ -146,6 +146,11 @@ async def test_the_api_stays_english(api: httpx.AsyncClient) -> None:
     answer = await api.post("/api/v1/access/password/reset", json={"email": "x"}, headers={"Accept-Language": "de"})
     assert "Enter an e-mail address" in answer.text
     assert "content-language" not in answer.headers
+    body = {"email": "a\0@example.com", "name": "x" * 151, "password": "x"}
+    answer = await api.post("/api/v1/access/signup", json=body, headers={"Accept-Language": "de"})
+    said = {error["field"]: error["message"] for error in answer.json()["errors"]}
+    assert said["name"] == "A name has at most 150 characters."
+    assert said["email"] == "The character U+0000 is not accepted in an e-mail address: type it without."
 
 
 @pytest.mark.parametrize("language", [*LANGUAGES, ""])

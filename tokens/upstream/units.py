@@ -3,6 +3,7 @@
 from uuid import UUID
 
 from django.db.models import Q
+from django.utils.translation import gettext_noop as _
 
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event
@@ -64,12 +65,12 @@ def connect(*, provider_id: UUID, begun: Begun, person: UpstreamPerson) -> None:
         NotAuthenticated: The account is gone or inactive, or the session is over.
         UpstreamRefused: The provider is no longer enabled.
     """
-    user_id, (session, _, epoch) = begun.user_id, begun.page.partition(":")
+    user_id, (session, _colon, epoch) = begun.user_id, begun.page.partition(":")
     session_id = UUID(session)
     assert user_id is not None
     user_rules.locked(user_id)  # first: the end of all sessions writes this row
     if session_queries.live_account(session_id=session_id, user_id=user_id, epoch=int(epoch)) is None:
-        raise NotAuthenticated
+        raise NotAuthenticated(_("This session has ended: sign in again."))
     slug = federation.connect(user_id=user_id, provider_id=provider_id, person=person)
     if slug is not None:
         _linked(user_id=user_id, session_id=session_id, slug=slug)

@@ -1,6 +1,7 @@
 """What the product refuses people with is translated where it is written, also what no walk through the pages meets."""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -15,11 +16,16 @@ from tokens.oauth.authorize.request import Unanswerable
 ROOT: Final = Path(settings.BASE_DIR)
 #: Where people's own forms end up. What staff and programs alone meet stays English.
 ROOMS: Final = (
-    "accounts/*.py", "accounts/email", "accounts/federation", "accounts/invitations", "accounts/lockout",
-    "accounts/mfa", "accounts/own_account", "accounts/pages", "accounts/passwords/*.py", "accounts/privacy",
-    "accounts/users", "tokens/access", "tokens/oauth/accounts", "tokens/oauth/authorize", "tokens/oauth/consent",
-    "tokens/oauth/device", "tokens/oauth/logout", "tokens/sessions", "tokens/sign_in", "tokens/upstream",
+    "accounts/*.py", "accounts/email", "accounts/federation", "accounts/invitations", "accounts/lazy_migration",
+    "accounts/lockout", "accounts/mfa", "accounts/own_account", "accounts/pages", "accounts/passwords/*.py",
+    "accounts/privacy", "accounts/users", "tokens/access", "tokens/oauth/accounts", "tokens/oauth/authorize",
+    "tokens/oauth/consent", "tokens/oauth/device", "tokens/oauth/logout", "tokens/sessions", "tokens/sign_in",
+    "tokens/upstream",
 )  # fmt: skip
+APPS: Final = ("ironauth", "accounts", "tokens")
+#: Scripts of the admin, and of the documentation.
+ENGLISH: Final = frozenset({"copy.js", "docs.js", "lists.js", "second_step.js"})
+_QUOTED: Final = re.compile(r""""[^"\n]*"|'[^'\n]*'|`[^`]*`""")
 STAFF: Final = ("admin.py", "admin_forms.py", "models.py", "acting/", "migrations/", "tests/", "/kinds/")
 #: Sentences of the API that no page shows: it has one of its own in their place, or nobody gets there by a page.
 OF_THE_API: Final = frozenset({
@@ -91,3 +97,13 @@ def test_every_refusal_is_translated_where_it_is_written() -> None:
         if text not in OF_THE_API and not all(text in one or (text, 0) in one for one in known)
     ]
     assert not found, "\n".join(found)
+
+
+def test_no_script_of_a_page_has_a_sentence() -> None:
+    """What a script says comes from its page, which is translated."""
+    scripts = [path for app in APPS for path in (ROOT / app / "static" / app).glob("*.js") if path.name not in ENGLISH]
+    assert len(scripts) > 4
+    for path in scripts:
+        code = re.sub(r"/\*.*?\*/|(?<!:)//[^\n]*", "", path.read_text(), flags=re.DOTALL)
+        said = [text for text in _QUOTED.findall(code) if re.match(r"\W*[A-Z][a-z]+[ .]", text[1:-1])]
+        assert not said, path

@@ -38,6 +38,7 @@ from tokens.oauth.tests.walk import AUTHORIZE, form_to, forms, request_of, send
 from tokens.protocol import GrantType
 from tokens.sessions.access_tokens import token_pair
 from tokens.sessions.acting import units as acting
+from tokens.sessions.models import Session
 from tokens.sessions.queries import OpenedSession
 from tokens.tests.browser import CROSS_SITE, SAME_ORIGIN
 from tokens.tests.second_factor import App
@@ -681,7 +682,11 @@ async def other_providers(browser: Browser) -> None:
             await browser.get(f"{HOME}/identities/{identity.pk}")
             await browser.press("identities", "remove", identity.pk)
             await browser.get(f"{HOME}/identities")
-            await browser.press("identities", "connect", provider="acme")
+            leads = await browser.press("identities", "connect", provider="acme")
+            asked = _noted(browser, leads)
+            await browser.press("sessions", "end_others")
+            await Session.objects.filter(user__email=claims["email"]).adelete()
+            await _back(browser, asked)
     provider.document = {"issuer": "https://evil.example"}
     discovery.forget()
     await browser.leave()
@@ -691,7 +696,13 @@ async def other_providers(browser: Browser) -> None:
 
 async def _asked(browser: Browser, page: httpx.Response | None = None) -> dict[str, str]:
     """Press the provider's button; return what the provider is asked, which it takes note of."""
-    leads = await browser.send(page or await browser.get("/account/signin"), "/oauth/upstream", provider="acme")
+    return _noted(
+        browser, await browser.send(page or await browser.get("/account/signin"), "/oauth/upstream", provider="acme")
+    )
+
+
+def _noted(browser: Browser, leads: httpx.Response) -> dict[str, str]:
+    """Return what a page that goes on to the provider asks it, which the provider takes note of."""
     found = re.search(r'<a href="([^"]+)">⟦', leads.text)
     assert found is not None, leads.text
     asked = {name: values[0] for name, values in parse_qs(urlsplit(unescape(found[1])).query).items()}
