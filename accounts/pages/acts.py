@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from django.utils.translation import gettext_noop as _
 
+from accounts.mfa.factors import TOTP
 from accounts.mfa.totp import services as totp
 
 
@@ -55,12 +56,14 @@ class Row(NamedTuple):
         acts: Its acts, by the value of the button.
         reads: The calls whose answers its page shows: the names of their URLs.
         has_items: Whether each thing on its page has a page of its own.
+        factor: The kind of second factor that it is about, of which the overview says whether it is on.
     """
 
     title: str
     acts: Mapping[str, Act]
     reads: tuple[str, ...] = ()
     has_items: bool = False
+    factor: str = ""
 
 
 ALWAYS: Final = Recent.ALWAYS
@@ -127,6 +130,7 @@ ROWS: Final[Mapping[str, Row]] = {
             ),
         },
         ("me", "mfa"),
+        factor=TOTP,
     ),
     "recovery": Row(
         _("Recovery codes"),

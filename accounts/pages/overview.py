@@ -53,8 +53,9 @@ def _states(held: Mapping[str, Any]) -> dict[str, str]:
         "email": me["email"],
         "password": gettext("Set") if mfa["has_password"] else none,
         "passkeys": str(len(mfa["passkeys"]) or none),
-        "codes": gettext("On") if mfa["totp"] else gettext("Off"),
     }
+    switches = {slug: row.factor in mfa["methods"] for slug, row in ROWS.items() if row.factor}
+    states |= {slug: gettext("On") if is_on else gettext("Off") for slug, is_on in switches.items()}
     if mfa["methods"]:
         states["recovery"] = gettext("{count} left").format(count=mfa["recovery_codes_left"])
     if identities["identities"] or identities["providers"]:

@@ -21,11 +21,11 @@ FILES: Final = {
     "accounts/mfa/urls.py",
     "accounts/models.py",
     "accounts/pages/acts.py",
-    "accounts/pages/overview.py",
     "accounts/templates/accounts/pages/account/codes.html",
     "accounts/templates/accounts/pages/account/proof.html",
     "accounts/templates/accounts/pages/account/totp_setup.html",
     "accounts/templates/admin/factors/totp.html",
+    "ironauth/config/error_codes.py",
     "tokens/templates/tokens/oauth/second_factor.html",
 }
 #: Files; a kind is added in these, in its own folder, and nowhere else.
