@@ -13,6 +13,7 @@ from django.template.loader import render_to_string
 from django.utils.translation import get_language, gettext
 from django.utils.translation import gettext_noop as _
 
+from accounts.access.scopes import SCOPES as ADMINISTRATION
 from accounts.mfa.factors import FACTORS
 from accounts.mfa.passkeys import challenges
 from accounts.mfa.passkeys.challenges import Purpose
@@ -177,7 +178,12 @@ def consent(state: AuthorizationState, client: Client, browser: str, session: St
     """
     asked = state.request.scope.split()
     scopes = [gettext(text) for scope, text in SCOPES.items() if scope in asked]
-    scopes += [one for one in asked if one not in SCOPES]
+    administers = [one for one in asked if client.administers and one in ADMINISTRATION]
+    if administers:
+        scopes.append(
+            gettext("Administer this site, as far as you may: %(scopes)s") % {"scopes": ", ".join(administers)}
+        )
+    scopes += [one for one in asked if one not in SCOPES and one not in administers]
     asked_of = {"scopes": scopes, "user": session.account.user}
     if state.device:
         code = device_codes.shown(state.device)

@@ -300,3 +300,16 @@ async def test_a_scope_that_is_taken_from_the_client_meanwhile(
     client.scopes = ["openid", "profile"]
     await client.asave()
     assert answered(await say(api, page, "allow"))["code"]
+
+
+@pytest.mark.parametrize("administers", [True, False])
+async def test_what_lets_a_client_administer_has_words(
+    api: httpx.AsyncClient, member: Member, client: OAuthClient, administers: bool
+) -> None:
+    """A person is told that the client would administer; a scope of the same name of another API is shown by it."""
+    client.scopes, client.administers = ["openid", "users:read"], administers
+    await client.asave()
+    page = await by_password(api, await authorize(api, client, scope="openid users:read"), member["email"])
+    words = "Administer this site, as far as you may: users:read"
+    assert is_page(page, 200, words if administers else "users:read")
+    assert (words in page.text) == administers
