@@ -11,6 +11,7 @@ from tokens.oauth.discovery import metadata
 from tokens.sessions import views as session_views
 from tokens.sign_in import email_views, factor_views, passkey_views, views
 from tokens.staff import views as staff_views
+from tokens.upstream.administration import urls as provider_urls
 
 #: Under /api/v1/access/.
 access_urlpatterns: list[URLPattern] = [
@@ -41,6 +42,7 @@ staff_urlpatterns: list[URLPattern] = [
     path("users/<uuid:user_id>/sessions", staff_views.UserSessionsView.as_view(), name="user-sessions"),
     *client_urls.staff_urlpatterns,
     *key_urls.staff_urlpatterns,
+    *provider_urls.staff_urlpatterns,
 ]
 #: Under /.well-known/.
 wellknown_urlpatterns: list[URLPattern] = [

@@ -30,6 +30,7 @@ def perform(*, actor_id: uuid.UUID, user_id: uuid.UUID, change: Change) -> None:
         raise PermissionDenied("You would lock yourself out: ask a colleague to do it.")
     if change.takes_over:
         rights.require_all_of(user)
-    if not User.objects.filter(change.concerns, pk=user_id).exists():
+    person = User.objects.get_queryset().filter(change.concerns, pk=user_id)
+    if not person.exists() or (change.spared is not None and change.spared(person).exists()):
         raise NothingToDo
     change.carry_out([user_id], actor_id)

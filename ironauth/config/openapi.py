@@ -66,13 +66,14 @@ TAGS_BY_PATH = {
     "/api/v1/users": "people",
     "/api/v1/clients": "clients",
     "/api/v1/keys": "keys",
+    "/api/v1/providers": "providers",
     "/api/v1/": "staff",
     **dict.fromkeys(("/oauth/", "/.well-known/o"), "oauth"),
     "/": "system",
 }
 
 #: Chapters of operations that ask for a right of staff.
-STAFF_CHAPTERS = frozenset({"people", "roles", "invitations", "audit", "clients", "keys", "staff"})
+STAFF_CHAPTERS = frozenset({"people", "roles", "invitations", "audit", "clients", "keys", "providers", "staff"})
 
 SPECTACULAR_SETTINGS: dict[str, object] = {
     "TITLE": "IronAuth",
@@ -108,6 +109,7 @@ SPECTACULAR_SETTINGS: dict[str, object] = {
             "description": "The applications that sign their users in here: for staff, and machines that administer",
         },
         {"name": "keys", "description": "Signing keys: for staff, and machines that administer"},
+        {"name": "providers", "description": "Sign-in providers: for superusers, and machines that administer"},
         {
             "name": "oauth",
             "description": "OAuth 2.0 and OpenID Connect: what the applications call that sign their users in here",

@@ -138,6 +138,7 @@ def test_writes_say_what_they_read(document: Json) -> None:
         "POST /api/v1/clients/{client_id}/disable",
         "POST /api/v1/clients/{client_id}/enable",
         "POST /api/v1/keys/{kid}/drop",
+        "POST /api/v1/providers/{slug}/try",
     }
     assert without - {"POST /oauth/userinfo"} - of_staff == {
         f"POST /api/v1/access/{path}"

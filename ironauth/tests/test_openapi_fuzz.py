@@ -43,6 +43,7 @@ from tokens.oauth.tests.flow import VERIFIER, approve, basic
 from tokens.oauth.tests.material import REDIRECT_URI, make_client
 from tokens.protocol import GrantType, Scope
 from tokens.tests.second_factor import App
+from tokens.upstream.tests.walk import stored
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
 
@@ -57,7 +58,14 @@ CHECKS: Final = [
     response_headers_conformance,
     response_schema_conformance,
 ]
-STAFF: Final = ("/api/v1/users", "/api/v1/roles", "/api/v1/audit", "/api/v1/clients", "/api/v1/keys")
+STAFF: Final = (
+    "/api/v1/users",
+    "/api/v1/roles",
+    "/api/v1/audit",
+    "/api/v1/clients",
+    "/api/v1/keys",
+    "/api/v1/providers",
+)
 ROLE: Final = "editors"
 
 NEW_PASSWORD: Final = "seven amber kites over Lyon"
@@ -125,6 +133,12 @@ OF_A_CLIENT: Final = {
     "require_pkce": True, "require_par": False, "resource_server": False, "administers": False, "dpop": "off",
     "subject_type": "public", "sector": "", "id_token_alg": "ed25519", "jwks": None, "access_token_s": None,
     "session_idle_s": None, "session_absolute_s": None, "expire_old_in_s": 60, "newest": None,
+}  # fmt: skip
+#: A sign-in provider that may be added, and that any may become; it is asked for nothing.
+OF_A_PROVIDER: Final = {
+    "name": "Hub", "kind": "github", "issuer": "", "client_id": "us", "secret": "a secret of the provider",
+    "enabled": False, "creates_accounts": True, "trusts_email": False, "domains": [], "second_factors": [],
+    "updates_name": False, "leave_without_way_in": True,
 }  # fmt: skip
 #: What a client pushes to have somebody signed in; "" as above.
 PUSHED: Final = {
@@ -255,6 +269,18 @@ class Server:
         spare = SigningKey.objects.get(family=Family.ES256, state="next")
         return {"family": Family.ED25519.value, "kid": spare.kid}
 
+    def prepare_act(self, label: str, person: Values) -> None:
+        """Make what an act of staff is about."""
+        if "/api/v1/clients" in label:
+            person.update(OF_A_CLIENT, client_id=str(make_client()[0].pk))
+        if "/api/v1/providers" in label:
+            slug = f"hub-{secrets.token_hex(6)}"
+            person.update(OF_A_PROVIDER, slug=slug)
+            if "{slug}" in label:
+                stored(slug, "https://github.com", kind="github", enabled=False)
+        if "/api/v1/keys" in label:
+            person.update(self.keys())
+
     def prepare(self, label: str, person: Values) -> None:
         """Bring ``person`` to where this operation makes sense."""
         if label == "POST /oauth/par":
@@ -264,10 +290,7 @@ class Server:
         if label == "DELETE /api/v1/access/consents/{client_id}":
             person["client_id"] = str(self.application.pk)
             Consent.objects.create(user_id=person["user_id"], client=self.application, scope=PUSHED["scope"])
-        if "/api/v1/clients" in label:
-            person.update(OF_A_CLIENT, client_id=str(make_client()[0].pk))
-        if "/api/v1/keys" in label:
-            person.update(self.keys())
+        self.prepare_act(label, person)
         if label in MAILED:
             person["token"] = self.mailed(MAILED[label], person)
         if label in MAKES_PEOPLE:

@@ -9,13 +9,13 @@ from django.core.exceptions import ValidationError
 from django.core.signing import BadSignature, Signer
 
 from accounts import names
+from ironauth.infrastructure.admin.lines import LinesField
 from ironauth.infrastructure.core import strict_json
 from ironauth.infrastructure.core.ids import new_id
 from tokens.clients import rules as client_rules
 from tokens.clients import trust
 from tokens.clients.keys import MAX_FILE_BYTES
-from tokens.clients.models import URI_CHARACTERS, OAuthClient
-from tokens.clients.rules import MAX_URIS
+from tokens.clients.models import OAuthClient
 from tokens.protocol import GrantType, Scope
 
 if TYPE_CHECKING:  # Django's class takes its model in brackets for type checkers only
@@ -42,36 +42,6 @@ SCOPE_LABELS: Final = {
     Scope.OFFLINE_ACCESS: "offline_access: tokens outlive the sign-in here",
     Scope.ACCOUNT: "account: everything people may do with their account here",
 }
-
-
-class LinesField(forms.CharField):
-    """A list of texts, one to a line; empty lines mean nothing."""
-
-    widget = forms.Textarea
-
-    def __init__(self, *, rows: int = 4, **named: Any) -> None:
-        attrs = {"rows": rows, "cols": 70, "spellcheck": "false", "autocapitalize": "none"}
-        widget = forms.Textarea(attrs=attrs)
-        super().__init__(required=False, max_length=MAX_URIS * URI_CHARACTERS, widget=widget, **named)
-
-    def prepare_value(self, value: Any) -> Any:
-        """Return the text of a list, and what was typed as it is."""
-        return "\n".join(value) if isinstance(value, list | tuple) else value
-
-    def to_python(self, value: Any) -> Any:
-        """Return the lines."""
-        return [line.strip(" \t\r") for line in (value or "").split("\n") if line.strip(" \t\r")]
-
-    def validate(self, value: Any) -> None:
-        """Leave the lines to the rules of the client."""
-
-    def run_validators(self, value: Any) -> None:
-        """Bound what is typed as a whole."""
-        super().run_validators("\n".join(value))
-
-    def has_changed(self, initial: Any, data: Any) -> bool:
-        """Compare lists: what was typed may have other line ends."""
-        return bool(list(initial or []) != self.to_python(data))
 
 
 class KeysField(forms.CharField):
