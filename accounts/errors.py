@@ -156,3 +156,11 @@ class PasswordChanged(errors.Conflict):
     code = "password_changed"
     title = "Password changed meanwhile"
     detail = _("The password was changed by another request at the same time: sign in with the new one.")
+
+
+class NothingToDo(errors.Conflict):
+    """The act would change nothing about this account, or it is being deleted."""
+
+    code = "nothing_to_do"
+    title = "Nothing to do"
+    detail = "This act would change nothing about this account as it is now, or the account is being deleted."

@@ -2,7 +2,7 @@
 
 from django.urls import URLPattern, path
 
-from accounts.acts.views import UserActView
+from accounts.acts.views import UserActView, UserRestoreView
 from accounts.email import views as email_views
 from accounts.mfa import urls as mfa_urls
 from accounts.own_account.views import LanguageView, MeView, SignupView
@@ -11,7 +11,7 @@ from accounts.pages import email as email_pages
 from accounts.pages import own_page, row_page
 from accounts.pages.invitation import InvitationPage
 from accounts.privacy.views import ExportView
-from accounts.staff.invitation_views import InvitationsView, InvitationView
+from accounts.staff.invitation_views import InvitationSendView, InvitationsView, InvitationView
 from accounts.staff.views import AuditExportView, AuditView, MembershipView, RolesView, UsersView, UserView
 from accounts.verdict.views import FailuresView, VerdictView
 
@@ -46,8 +46,10 @@ staff_urlpatterns: list[URLPattern] = [
     path("users", UsersView.as_view(), name="users"),
     path("users/invitations", InvitationsView.as_view(), name="invitations"),
     path("users/invitations/<uuid:invitation_id>", InvitationView.as_view(), name="invitation"),
+    path("users/invitations/<uuid:invitation_id>/send", InvitationSendView.as_view(), name="invitation-send"),
     path("users/<uuid:user_id>", UserView.as_view(), name="user"),
     path("users/<uuid:user_id>/acts/<slug:act>", UserActView.as_view(), name="user-act"),
+    path("users/<uuid:user_id>/restore", UserRestoreView.as_view(), name="user-restore"),
     path("users/<uuid:user_id>/verdict", VerdictView.as_view(), name="user-verdict"),
     path("users/<uuid:user_id>/failures", FailuresView.as_view(), name="user-failures"),
     path("users/<uuid:user_id>/roles/<str:role>", MembershipView.as_view(), name="user-role"),

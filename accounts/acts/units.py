@@ -4,7 +4,7 @@ import uuid
 
 from accounts.access.rights import target_of
 from accounts.acts.change import Change
-from accounts.acts.errors import NothingToDo
+from accounts.errors import NothingToDo
 from accounts.users.models import User
 from ironauth.infrastructure.core.errors import NotFound, PermissionDenied
 

@@ -10,8 +10,8 @@ from rest_framework.permissions import IsAuthenticated
 from accounts.access.permissions import StaffPermission, StaffView
 from accounts.acts import services
 from accounts.acts.changes import ACCEPT_PASSWORD, REQUIRE_CHANGE, RESEND_VERIFICATION, SEND_RESET
-from accounts.acts.errors import NothingToDo
-from accounts.errors import StepUpRequired
+from accounts.errors import EmailTaken, NothingToDo, StepUpRequired
+from accounts.privacy import services as privacy
 from accounts.users import step_up
 from accounts.users.signed_in import signed_in
 from ironauth.infrastructure.api.views import ApiRequest
@@ -65,3 +65,30 @@ class UserActView(StaffView):
         if change.step_up:
             step_up.require_recent(signed_in(request))
         await services.perform(actor_id=signed_in(request).id, user_id=user_id, change=change)
+
+
+class UserRestoreView(StaffView):
+    """POST /api/v1/users/{id}/restore."""
+
+    permission_classes = (IsAuthenticated, ActPermission)
+    rights_in_unit = frozenset({"POST"})
+
+    @extend_schema(
+        operation_id="users_restore",
+        summary="Restore a user who is being deleted",
+        request=None,
+        responses={
+            204: OpenApiResponse(None, "The account is as it was."),
+            401: StepUpRequired,
+            403: PermissionDenied,
+            404: NotFound,
+            409: (NothingToDo, EmailTaken),
+        },
+    )
+    async def post(self, request: ApiRequest, user_id: uuid.UUID) -> None:
+        """Take back the deletion that the owner has asked for, in its days of grace. Scope: `users:write`.
+
+        Needs a sign-in, step-up or machine's token of the last ten minutes.
+        """
+        step_up.require_recent(signed_in(request))
+        await privacy.restore_for_staff(actor_id=signed_in(request).id, user_id=user_id)

@@ -50,6 +50,25 @@ async def invite(*, actor_id: uuid.UUID, values: Mapping[str, Any]) -> Invitatio
     return made
 
 
+async def send_again(*, actor_id: uuid.UUID, invitation_id: uuid.UUID) -> InvitationOut:
+    """Have another message sent with a new link; the link before opens nothing.
+
+    Args:
+        actor_id: The member of staff.
+        invitation_id: The invitation.
+
+    Raises:
+        NotFound: None with this id waits for an answer; an expired one does.
+        Throttled: Too many messages were sent to the address.
+        DomainError: What ``units.require_may_invite`` raises.
+    """
+    email = await database().read(units.address_of, actor_id=actor_id, invitation_id=invitation_id)
+    await rate_limits.admit_mail(kind="invitation", email=email)
+    sent = await database().write(units.send_again, actor_id=actor_id, invitation_id=invitation_id)
+    get_logger().info("invitation_sent_again", invitation=str(invitation_id), by=str(actor_id))
+    return sent
+
+
 async def list_invitations(*, actor_id: uuid.UUID, filters: Mapping[str, Any]) -> Page[InvitationOut]:
     """Return one page of invitations, the newest first.
 

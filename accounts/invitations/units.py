@@ -177,7 +177,26 @@ def invite(*, actor_id: uuid.UUID, values: Mapping[str, Any]) -> InvitationOut:
     return invitation_out(row)
 
 
-def send_again(*, actor_id: uuid.UUID, invitation_id: uuid.UUID) -> None:
+def address_of(*, actor_id: uuid.UUID, invitation_id: uuid.UUID) -> str:
+    """Return where another message would go.
+
+    Args:
+        actor_id: The member of staff.
+        invitation_id: The invitation.
+
+    Raises:
+        NotFound: None with this id waits for an answer; an expired one does.
+        PermissionDenied: The caller may not invite.
+        SignUpClosed: As above.
+    """
+    require_may_invite(actor_id=actor_id, roles=[])
+    row = Invitation.objects.filter(pk=invitation_id, accepted_at=None, withdrawn_at=None).first()
+    if row is None:
+        raise NotFound(NO_INVITATION)
+    return row.email
+
+
+def send_again(*, actor_id: uuid.UUID, invitation_id: uuid.UUID) -> InvitationOut:
     """Queue another message with a new link, which works as long as the first did; the link before opens nothing.
 
     Args:
@@ -195,6 +214,7 @@ def send_again(*, actor_id: uuid.UUID, invitation_id: uuid.UUID) -> None:
         EmailToken.objects.filter(pk=row.token_id).delete()  # with the message that waits to be sent
     _send(row)
     audit.record(Event.INVITATION_SENT_AGAIN, actor_id=actor_id, details={"invitation": str(row.pk)})
+    return invitation_out(row)
 
 
 def withdraw(*, actor_id: uuid.UUID, invitation_id: uuid.UUID) -> None:

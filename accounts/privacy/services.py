@@ -2,7 +2,10 @@
 
 import uuid
 
+from django.db import IntegrityError
+
 from accounts.audit import recording as audit
+from accounts.errors import EmailTaken
 from accounts.lockout import rate_limits
 from accounts.outbox.tokens import FoundToken
 from accounts.privacy import export, units
@@ -59,6 +62,26 @@ async def restore(*, found: FoundToken) -> bool:
         InvalidEmailToken: The token was used meanwhile.
     """
     return await database().write(units.restore, found=found)
+
+
+async def restore_for_staff(*, actor_id: uuid.UUID, user_id: uuid.UUID) -> None:
+    """Let somebody who is being deleted in again as they were.
+
+    Args:
+        actor_id: The member of staff, or the machine.
+        user_id: The account.
+
+    Raises:
+        NotFound: There is no such user.
+        PermissionDenied: The caller may not change users, or not this one.
+        NothingToDo: It is not being deleted.
+        EmailTaken: Somebody else has the address by now.
+    """
+    try:
+        await database().write(units.restore_for_staff, actor_id=actor_id, user_id=user_id)
+    except IntegrityError as error:
+        raise EmailTaken from error
+    get_logger().info("account_restored", user_id=str(user_id), by=str(actor_id))
 
 
 async def disown(*, found: FoundToken) -> None:

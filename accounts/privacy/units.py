@@ -13,9 +13,10 @@ from django.conf import settings
 from django.db import IntegrityError, transaction
 
 from accounts import email_address as emails
+from accounts.access.rights import target_of
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event
-from accounts.errors import InvalidEmailToken, PasswordChanged
+from accounts.errors import InvalidEmailToken, NothingToDo, PasswordChanged
 from accounts.lockout import throttling
 from accounts.mfa import factors
 from accounts.outbox import queue as outbox
@@ -29,6 +30,7 @@ from accounts.users import queries as user_queries
 from accounts.users import rules
 from accounts.users.models import User
 from ironauth.infrastructure.core import clock
+from ironauth.infrastructure.core.errors import NotFound
 from ironauth.infrastructure.telemetry.logs import get_logger
 
 RETRY: Final = timedelta(days=1)  # the purge runs once a day
@@ -129,6 +131,27 @@ def restore_by_staff(*, user_id: uuid.UUID, actor_id: uuid.UUID) -> bool:
     _take_back(user, pending)
     audit.record(Event.ACCOUNT_RESTORED, actor_id=actor_id, user_id=user_id)
     return True
+
+
+def restore_for_staff(*, actor_id: uuid.UUID, user_id: uuid.UUID) -> None:
+    """Let somebody who is being deleted in again as they were; the caller's rights are judged here.
+
+    Args:
+        actor_id: The member of staff, or the machine.
+        user_id: The account; locked until the transaction ends.
+
+    Raises:
+        NotFound: There is no such user.
+        PermissionDenied: The caller may not change users, or not this one.
+        NothingToDo: It is not being deleted.
+        IntegrityError: Somebody else has the address meanwhile.
+    """
+    rights, user = target_of(actor_id, user_id, "accounts.change_user")
+    if user is None:
+        raise NotFound("There is no user with this id.")
+    rights.require_all_of(user)
+    if not restore_by_staff(user_id=user_id, actor_id=actor_id):
+        raise NothingToDo
 
 
 def _may_disown_deleted(user: User, pending: PendingDeletion) -> bool:

@@ -87,3 +87,25 @@ class InvitationView(StaffView):
     async def delete(self, request: ApiRequest, invitation_id: uuid.UUID) -> None:
         """End it: its link opens nothing from now on. One that was accepted or withdrawn is not found."""
         await invitations.withdraw(actor_id=caller_id(request), invitation_id=invitation_id)
+
+
+class InvitationSendView(StaffView):
+    """Another message of one invitation."""
+
+    permission_classes = _RIGHTS
+    rights_in_unit = frozenset({"POST"})
+
+    @extend_schema(
+        operation_id="invitations_send",
+        summary="Send an invitation again",
+        request=None,
+        responses={
+            200: InvitationOut,
+            403: (PermissionDenied, SignUpClosed),
+            404: NotFound,
+            429: Throttled,
+        },
+    )
+    async def post(self, request: ApiRequest, invitation_id: uuid.UUID) -> InvitationOut:
+        """Have another message sent, with a link that works as long as the first did; the one before opens nothing."""
+        return await invitations.send_again(actor_id=caller_id(request), invitation_id=invitation_id)

@@ -115,7 +115,11 @@ UNREACHED: Final = (
     )
     | {
         "DELETE /api/v1/users/invitations/{invitation_id}": "takes an invitation, and is walked with one in "
-        "accounts/invitations/tests/test_invitations.py"
+        "accounts/invitations/tests/test_invitations.py",
+        "POST /api/v1/users/invitations/{invitation_id}/send": "takes an invitation, and is walked with one in "
+        "tokens/tests/test_acts_api.py",
+        "POST /api/v1/users/{user_id}/restore": "takes an account that is being deleted, and is walked with one in "
+        "tokens/tests/test_acts_api.py",
     }
 )
 #: Operations that clients call, as a client with a secret and a grant of its own.
