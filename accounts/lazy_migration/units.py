@@ -56,7 +56,7 @@ def move_in(*, person: Person, encoded: str, source: str) -> uuid.UUID | Reason:
         if not verified and settings.IRONAUTH_EMAIL_VERIFICATION != "off":
             token_id = email_tokens.issue(purpose=Purpose.VERIFY_EMAIL, user_id=user.pk)
             outbox.enqueue(Kind.VERIFY_EMAIL, recipient=user.email, user_id=user.pk, token_id=token_id)
-        details = {"source": source, "external_id": person.external_id, "email_verified": verified}
+        details = {"source": source, "email_verified": verified}  # not the id there: it may be an address
         audit.record(Event.USER_MOVED_IN, actor_id=user.pk, user_id=user.pk, details=details)
         return user.pk
     holder = user_queries.lock_holder(key)
