@@ -24,6 +24,8 @@ from accounts.admin.access import sign_in as admin_sign_in
 from accounts.admin.access import step_up as admin_step_up
 from accounts.admin.access.second_factor import PasswordView
 from accounts.errors import StepUpRequired
+from ironauth.config.cookies import ACTING
+from ironauth.infrastructure.http import cookies
 
 
 class StaffSite(AdminSite):
@@ -100,6 +102,13 @@ class StaffSite(AdminSite):
         request.current_app = self.name  # Django's own convention
         view: Any = PasswordView.as_view(extra_context=context, template_name="admin/sign_in.html")
         answer: HttpResponse = view(request)
+        return answer
+
+    def logout(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> TemplateResponse:
+        """Sign out; pages of this browser tell of nobody any more who acts as a person, which ends with it."""
+        answer: TemplateResponse = super().logout(request, extra_context)
+        if cookies.name_of(ACTING) in request.COOKIES:
+            cookies.give(answer, ACTING, "", max_age_s=0)
         return answer
 
     def index(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> TemplateResponse:

@@ -66,10 +66,10 @@ async def test_nothing_comes_from_outside(api: httpx.AsyncClient, path: str) -> 
     assert "http" not in policy
 
 
-async def test_home_leads_everywhere(api: httpx.AsyncClient) -> None:
+async def test_home_leads_everywhere(api: httpx.AsyncClient, settings: Settings) -> None:
     """It names the product and links to the account pages, the documentation, the admin and the health report."""
     answer = await api.get("/")
-    assert "IronAuth" in answer.text
+    assert f"<h1>{settings.IRONAUTH_BRAND_NAME}</h1>" in answer.text
     links = {"/account/signin", "/api/docs", "/admin/", "/health", "/.well-known/jwks.json"}
     assert links <= set(_Page(answer.text).links)
 

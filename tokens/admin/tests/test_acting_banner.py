@@ -170,3 +170,15 @@ async def test_a_changed_seal_says_nothing(browser: Browser, settings: Any) -> N
     assert await browser.says() == 1
     settings.IRONAUTH_MASTER_KEYS = newer
     assert await browser.says() == 0
+
+
+def test_leaving_the_admin_takes_it_along(db: None) -> None:
+    """What is begun there ends with its session; a browser that says nothing of it is told nothing."""
+    for held in ("", "x"):
+        staff, client = User.objects.create_superuser(f"root{held}@example.com", PASSWORD), Client()
+        client.force_login(staff)
+        if held:
+            client.cookies["acting"] = held
+        left = client.post("/admin/logout/")
+        assert left.status_code == 200
+        assert [morsel["max-age"] for name, morsel in left.cookies.items() if name == "acting"] == ([0] if held else [])
