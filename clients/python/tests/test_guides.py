@@ -88,6 +88,10 @@ async def django_project(provider: Provider, tmp_path: Path) -> None:
     with (folder / "shop" / "settings.py").open("a", encoding="utf-8") as file:
         file.write('INSTALLED_APPS += ["shop"]\nALLOWED_HOSTS = ["shop.example.com"]\n')
     await asyncio.to_thread(shell, f'python manage.py migrate -v0\npython manage.py shell -c "{people}{made}"', folder)
+    dump = Guide("docs/guides/moving-in-from.md").block("python manage.py dumpdata")
+    await asyncio.to_thread(shell, dump, folder)
+    dry_run = ".venv/bin/python manage.py import_users people.json --from django --dry-run"
+    assert (await sync_to_async(commands)(dry_run, folder)).startswith("2 records")
     with Guide("docs/guides/existing-django.md") as guide:
         database = f"sqlite:///{folder / 'db.sqlite3'}"
         moved = guide.block(".venv/bin/python manage.py import_users")

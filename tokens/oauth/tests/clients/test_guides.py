@@ -201,6 +201,10 @@ async def spring(provider: Provider, good: str, folder: Path) -> None:
             async with httpx.AsyncClient(timeout=10) as asking:
                 me = {"Authorization": f"Bearer {(await signed_in(provider))['access_token']}"}
                 assert (await asking.get(f"http://127.0.0.1:{port}/orders", headers=me)).status_code == 403
+        nowhere = start.replace(provider.issuer, f"http://127.0.0.1:{settings_test._free_port()}")
+        with running(nowhere, folder, port, **own):
+            async with httpx.AsyncClient(timeout=10) as asking:
+                assert (await asking.get(f"http://127.0.0.1:{port}/orders", headers=me)).status_code == 500
     assert list(json.loads(said)) == ["person"]
 
 
