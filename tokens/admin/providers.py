@@ -63,7 +63,8 @@ class UpstreamProviderAdmin(CheckedSelection, admin.ModelAdmin):  # type: ignore
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Tell whether the caller is a superuser, and the provider is switched off, which asks who is left without."""
-        return bool(request.user.is_superuser) and (obj is None or not obj.enabled)
+        stored = UpstreamProvider.objects.filter(pk=obj.pk, enabled=True) if obj is not None else None  # not as typed
+        return bool(request.user.is_superuser) and (stored is None or not stored.exists())
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
         """Protect providers that are switched on."""

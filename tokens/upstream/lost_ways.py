@@ -46,7 +46,7 @@ def warning(provider: UpstreamProvider) -> str:
         return ""
     lost = ways_in.unreachable(left).count()
     who = "1 person has" if count == 1 else f"{count} people have"
-    helped = "All can" if not lost else f"{count - lost} can"
+    helped = "They can" if not lost else f"{count - lost} can"
     rest = f"; {lost} cannot, because their address is not verified" if lost else ""
     return (
         f"{who} no other way to sign in, and no password. {helped} ask for a new password by mail{rest}. Tick this to "
