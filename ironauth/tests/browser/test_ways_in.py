@@ -79,7 +79,9 @@ async def test_a_lost_passkey_and_a_provider(
     await shown.go(f"/admin/accounts/upstreamprovider/{provider.pk}/change/")
     await page.get_by_label("Enabled", exact=True).uncheck()
     await page.get_by_role("button", name="Save", exact=True).click()
-    await expect(page.get_by_text("1 person has no other way to sign in, and no password. They can ask")).to_be_visible()
+    await expect(
+        page.get_by_text("1 person has no other way to sign in, and no password. They can ask")
+    ).to_be_visible()
     await shown.look("provider-off-asked")
     await page.get_by_label("Leave people without a way in").check()
     await page.get_by_role("button", name="Save", exact=True).click()

@@ -17,6 +17,8 @@ from pytest_django import Settings
 from accounts.audit.models import AuditEvent
 from accounts.mfa.kept_devices import queries, units
 from accounts.mfa.kept_devices.models import KeptDevice
+from accounts.outbox import tokens as email_tokens
+from accounts.outbox.models import EmailToken
 from accounts.users.models import User
 from conftest import PASSWORD, bearer
 from ironauth.config.cookies import KEPT_DEVICE
@@ -175,7 +177,35 @@ async def _deactivated(api: httpx.AsyncClient, pair: Pair, app: App) -> None:
     await User.objects.all().aupdate(is_active=False)
 
 
-@pytest.mark.parametrize("act", [_password, _totp_removed, _new_codes, _everywhere, _everywhere_else, _deactivated])
+async def _reset(api: httpx.AsyncClient, pair: Pair, app: App) -> None:
+    user_id = (await User.objects.aget()).pk
+
+    @transaction.atomic
+    def asked() -> str:
+        row = EmailToken.objects.get(
+            pk=email_tokens.issue(purpose=email_tokens.Purpose.RESET_PASSWORD, user_id=user_id)
+        )
+        return email_tokens.text(row)
+
+    body = {"token": await sync_to_async(asked)(), "new_password": NEW_PASSWORD}
+    assert (await api.post("/api/v1/access/password/reset/confirm", json=body)).status_code == 204
+
+
+async def _set_by_staff(api: httpx.AsyncClient, pair: Pair, app: App) -> None:
+    def set_it() -> None:
+        mia, client = User.objects.get(), Client()
+        client.force_login(User.objects.create_superuser("root@example.com"))
+        sent = {"password1": NEW_PASSWORD, "password2": NEW_PASSWORD, "usable_password": "true"}
+        page = reverse("admin:auth_user_password_change", args=[mia.pk])
+        assert client.post(page, sent).status_code == 302
+
+    await sync_to_async(set_it)()
+
+
+ENDS = [_password, _reset, _set_by_staff, _totp_removed, _new_codes, _everywhere, _everywhere_else, _deactivated]
+
+
+@pytest.mark.parametrize("act", ENDS)
 async def test_what_ends_devices(api: httpx.AsyncClient, member: Member, pair: Pair, app: App, act: Any) -> None:
     """Every change of password, factors or sessions deletes the rows, in its own transaction."""
     await keep(api, member, app.code())
