@@ -19,7 +19,7 @@ from accounts.mfa.passkeys.models import Passkey
 from accounts.outbox import rendering
 from accounts.outbox import tokens as email_tokens
 from accounts.outbox.models import EmailToken, OutgoingMail
-from accounts.outbox.queue import claim
+from accounts.outbox.queue import Claimed, claim
 from accounts.pages.acts import ROWS
 from accounts.pages.row_page import PROOFS
 from accounts.tests.authenticator import Authenticator
@@ -29,7 +29,7 @@ from conftest import PASSWORD
 from ironauth.infrastructure.cache.two_level import token_cache
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.http.client_context import ClientContext
-from ironauth.tests.languages.marked import Readings, heard
+from ironauth.tests.languages.marked import READER, Readings, heard
 from tokens.access.credentials import access_name
 from tokens.keys.store import key_store
 from tokens.oauth.models import Consent
@@ -714,8 +714,36 @@ async def _back(browser: Browser, asked: dict[str, str], **changes: str | None) 
     return await back(browser.api, browser.provider, asked, "acme", **changes)
 
 
+# ---------------------------------------------------------------- what all of that has sent
+async def mails(browser: Browser) -> None:
+    """A sign-in from somewhere new, and every message that waits after all these walks, as their facts were written."""
+    email = (await person("moved@example.com")).email
+    for agent in (AGENT, "Mozilla/5.0 (X11; Linux)", "curl/8.9"):
+        browser.api.headers["User-Agent"] = agent
+        await browser.signed_in(email)
+    browser.api.headers["User-Agent"] = AGENT
+    await browser.leave()
+    kinds = await sync_to_async(_read_mails)(browser.readings)
+    assert len(kinds) > 15, kinds
+
+
+def _read_mails(readings: Readings) -> set[str]:
+    """Read every message, and return their kinds."""
+    kinds = set()
+    for row in OutgoingMail.objects.exclude(recipient="").select_related("token"):
+        facts = {**row.facts, "language": READER}
+        claimed = Claimed(row.pk, row.kind, row.recipient, 1, row.created_at, facts, row.token)
+        message = rendering.render(claimed)
+        data = [*NAMED, "Linux", *filter(None, (claimed.token, claimed.code))]
+        readings.text(f"subject of {row.kind}", str(message.subject), *data)
+        readings.text(f"text of {row.kind}", str(message.body), *data)
+        readings.page(f"HTML of {row.kind}", str(message.alternatives[0][0]), *data)
+        kinds.add(row.kind)
+    return kinds
+
+
 WALKS: Final[tuple[Walk, ...]] = (
     strangers, authorizing, signing_in, by_code, signing_up, messages, unproved_accounts, new_passwords,
     invited, account, applications,
-    other_providers, support, by_passkey, too_often,
+    other_providers, support, by_passkey, too_often, mails,
 )  # fmt: skip
