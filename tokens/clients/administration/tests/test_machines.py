@@ -5,9 +5,10 @@ import uuid
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 from asgiref.sync import sync_to_async
-from django.contrib.auth.models import Permission
+from django.contrib.auth.models import Group, Permission
 from pytest_django import Settings
 
 from accounts.access import scopes
@@ -19,10 +20,14 @@ from accounts.users.services import account_snapshot
 from conftest import bearer
 from ironauth.infrastructure.cache.two_level import token_cache
 from ironauth.infrastructure.http.client_context import ClientContext
+from tokens.access.codec import AccessClaims, Actor
 from tokens.clients import units as client_units
+from tokens.clients.administration import machines
 from tokens.clients.models import OAuthClient
 from tokens.keys.store import key_store
+from tokens.oauth.tests.flow import basic
 from tokens.oauth.tests.material import make_client
+from tokens.oauth.tests.proofs import new_key, proof, shown
 from tokens.protocol import GrantType
 from tokens.sessions import units as sessions
 from tokens.sessions.access_tokens import token_pair
@@ -204,3 +209,74 @@ async def test_what_is_taken_from_the_client_is_taken_from_its_people(api: httpx
     client.administers = False
     await sync_to_async(client_units.change)(client, fields=["administers"])
     assert said(await api.get(USERS, headers=headers)) == (403, "insufficient_scope")
+
+
+async def test_a_machine_reaches_everything_that_has_a_scope(api: httpx.AsyncClient, member: Member) -> None:
+    """Every list and act of staff takes its token, those on people who hold no right too."""
+    robot, headers = await make_machine(api, *SCOPES)
+    await Group.objects.acreate(name="support")
+    one = f"{USERS}/{member['id']}"
+    for path in (
+        USERS, one, f"{one}/verdict", f"{one}/sessions", "/api/v1/roles", "/api/v1/audit", f"{USERS}/invitations",
+        "/api/v1/audit/export?format=csv", CLIENTS, f"{CLIENTS}/{robot.pk}", "/api/v1/keys", "/api/v1/providers",
+    ):  # fmt: skip
+        answer = await api.get(path, headers=headers)
+        assert answer.status_code == 200, (path, answer.text)
+        assert (await api.head(path, headers=headers)).status_code == 200
+    acts: list[tuple[str, str, Any]] = [
+        ("POST", USERS, {"email": "new@example.com"}),
+        ("PATCH", one, {"email_verified": True}),
+        ("PUT", f"{one}/roles/support", None),
+        ("DELETE", f"{one}/roles/support", None),
+        ("DELETE", f"{one}/sessions", None),
+        ("DELETE", f"{one}/failures", None),
+        ("DELETE", f"{one}/mfa", None),
+        ("PATCH", one, {"is_active": False}),
+        ("POST", f"{USERS}/invitations", {"email": "ida@example.com"}),
+        ("POST", "/api/v1/roles", {"name": "readers", "permissions": ["accounts.view_user"]}),
+        ("DELETE", one, None),
+    ]
+    for method, path, body in acts:
+        answer = await api.request(method, path, json=body, headers=headers)
+        assert answer.status_code < 300, (method, path, answer.text)
+    refused = await api.post(
+        "/api/v1/roles", json={"name": "more", "permissions": ["auth.change_permission"]}, headers=headers
+    )
+    assert said(refused) == (403, "permission_denied")
+
+
+async def test_a_bound_token_needs_a_proof_of_its_key(api: httpx.AsyncClient, signing_key: str) -> None:
+    """Made for this very request, once; a token that is bound to none takes none."""
+    given = {"grants": [GrantType.CLIENT_CREDENTIALS.value], "redirect_uris": [], "administers": True}
+    client, secret = await sync_to_async(make_client)(scopes=["users:read"], **given)
+    key = new_key()
+    asked = {"DPoP": proof(key, "POST", "/oauth/token"), **basic(str(client.pk), secret)}
+    got = (await api.post("/oauth/token", data={"grant_type": "client_credentials"}, headers=asked)).json()
+    assert got["token_type"] == "DPoP"
+    token = got["access_token"]
+    assert said(await api.get(USERS, headers={"Authorization": f"Bearer {token}"}))[0] == 401
+    good = shown(token, key, "GET", USERS)
+    assert (await api.get(USERS, headers=good)).status_code == 200
+    assert said(await api.get(USERS, headers=good)) == (401, "invalid_dpop_proof")  # used
+    for bad in (shown(token, new_key(), "GET", USERS), shown(token, key, "POST", USERS)):
+        assert said(await api.get(USERS, headers=bad))[0] == 401
+    free = (await token_of(api, client, secret))["Authorization"].removeprefix("Bearer ")
+    assert said(await api.get(USERS, headers=shown(free, key, "GET", USERS)))[0] == 401
+
+
+async def test_a_token_got_in_exchange_administers_nothing(db: None) -> None:
+    """Whatever scope it has: what it may do ends with the exchange."""
+    client, _ = await sync_to_async(make_client)(scopes=["users:read"], administers=True)
+    common: dict[str, Any] = {
+        "iss": "i",
+        "sub": uuid.uuid4(),
+        "aud": "a",
+        "client_id": str(client.pk),
+        "iat": 0,
+        "exp": 1,
+        "jti": "j",
+    }
+    claims = AccessClaims(**common, scope="openid users:read", epoch=0, roles=(), sid=uuid.uuid4())
+    assert await machines.administration_of(claims) == {"users:read"}
+    exchanged = msgspec.structs.replace(claims, act=Actor(sub=str(client.pk)))
+    assert await machines.administration_of(exchanged) == frozenset()
