@@ -6,7 +6,8 @@ from django.core.exceptions import ImproperlyConfigured
 from django.urls import URLPattern, URLResolver, get_resolver, reverse
 from rest_framework.permissions import AllowAny, IsAuthenticated
 
-from accounts.access.permissions import StaffView, UserPermission
+from accounts.access.permissions import StaffPermission, StaffView, UserPermission
+from accounts.access.scopes import SCOPES, scope_of
 from ironauth.tests.sweep import METHODS
 
 STAFF = "api/v1/"
@@ -15,6 +16,10 @@ IDS = {
     "user_id": "01a20000-0000-7000-8000-000000000000",
     "invitation_id": "01a20000-0000-7000-8000-000000000001",
     "role": "editors",
+    "act": "send-reset",
+    "client_id": "01a20000-0000-7000-8000-000000000002",
+    "kid": "key",
+    "slug": "acme",
 }
 
 
@@ -32,6 +37,17 @@ def test_every_path_of_staff_has_a_view_of_staff() -> None:
     views = {pattern.name: pattern.callback.cls for pattern in staff_patterns()}  # type: ignore[attr-defined] # DRF's
     assert len(views) >= 7
     assert {name for name, view in views.items() if not issubclass(view, StaffView)} == set()
+
+
+def test_every_act_of_staff_has_a_scope() -> None:
+    """One that is added without is refused to every token but those of an account's own sign-in."""
+    for pattern in staff_patterns():
+        view = pattern.callback.cls  # type: ignore[attr-defined] # DRF's
+        rights = [one for one in view.permission_classes if issubclass(one, StaffPermission)]
+        for method in set(METHODS) - {"HEAD", "OPTIONS"}:
+            if hasattr(view, method.lower()):
+                needed = [one.needed[method] for one in rights]
+                assert [scope_of(right) in SCOPES for right in needed] == [True], (view, method)
 
 
 @pytest.mark.parametrize(
