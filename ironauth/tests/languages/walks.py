@@ -18,6 +18,7 @@ from accounts.invitations import units as invitations
 from accounts.mfa.passkeys.models import Passkey
 from accounts.outbox import rendering
 from accounts.outbox import tokens as email_tokens
+from accounts.outbox.kinds import Kind
 from accounts.outbox.models import EmailToken, OutgoingMail
 from accounts.outbox.queue import Claimed, claim
 from accounts.pages.acts import ROWS
@@ -717,6 +718,7 @@ async def _back(browser: Browser, asked: dict[str, str], **changes: str | None) 
 # ---------------------------------------------------------------- what all of that has sent
 async def mails(browser: Browser) -> None:
     """A sign-in from somewhere new, and every message that waits after all these walks, as their facts were written."""
+    browser.settings.IRONAUTH_NEW_DEVICE_MAIL = True
     email = (await person("moved@example.com")).email
     for agent in (AGENT, "Mozilla/5.0 (X11; Linux)", "curl/8.9"):
         browser.api.headers["User-Agent"] = agent
@@ -725,6 +727,7 @@ async def mails(browser: Browser) -> None:
     await browser.leave()
     kinds = await sync_to_async(_read_mails)(browser.readings)
     assert len(kinds) > 15, kinds
+    assert {Kind.NEW_DEVICE, Kind.ACCOUNT_DELETION} <= kinds
 
 
 def _read_mails(readings: Readings) -> set[str]:
