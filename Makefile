@@ -130,6 +130,13 @@ release: ## build what is published of this version into var/release, and try ea
 	$(INSTALL) dev
 	BIN=$(BIN) sh .ci/release $(ARGS)
 
+.PHONY: clients
+clients: # make clients of the OpenAPI document in Python, TypeScript, Go and Java, compile them, and sign in with each
+	$(INSTALL) dev
+	BIN=$(BIN) sh .ci/find-generators
+	sh .ci/find-node
+	$(BIN)/python -m pytest -q clients/generated
+
 .PHONY: openapi
 openapi: # write ironauth/openapi.json anew after a change of the API
 	$(INSTALL) dev

@@ -1,0 +1,1 @@
+"""A program with the client of openapi-python-client."""

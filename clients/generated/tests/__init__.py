@@ -1,0 +1,1 @@
+"""Each generated client signs in."""
