@@ -78,7 +78,11 @@ class UserListInput(serializers.Serializer[Any]):
     ordering = serializers.ChoiceField(required=False, choices=_ORDERING_CHOICES, default=DEFAULT_ORDERING)
     cursor = TextField(required=False, allow_blank=True, help_text="From `next` or `previous` of another page.")
     page_size = serializers.IntegerField(
-        required=False, min_value=1, max_value=MAX_PAGE_SIZE, default=DEFAULT_PAGE_SIZE
+        required=False,
+        min_value=1,
+        max_value=MAX_PAGE_SIZE,
+        default=DEFAULT_PAGE_SIZE,
+        help_text="Rows of a page.",
     )
 
     def validate_search(self, text: str) -> str:
@@ -109,7 +113,11 @@ class RoleListInput(serializers.Serializer[Any]):
     ordering = serializers.ChoiceField(required=False, choices=role_units.ORDERINGS, default=role_units.ORDERINGS[0])
     cursor = TextField(required=False, allow_blank=True, help_text="From `next` or `previous` of another page.")
     page_size = serializers.IntegerField(
-        required=False, min_value=1, max_value=MAX_PAGE_SIZE, default=DEFAULT_PAGE_SIZE
+        required=False,
+        min_value=1,
+        max_value=MAX_PAGE_SIZE,
+        default=DEFAULT_PAGE_SIZE,
+        help_text="Rows of a page.",
     )
 
     def validate_search(self, text: str) -> str:
@@ -138,7 +146,11 @@ class InvitationListInput(serializers.Serializer[Any]):
 
     cursor = TextField(required=False, allow_blank=True, help_text="From `next` or `previous` of another page.")
     page_size = serializers.IntegerField(
-        required=False, min_value=1, max_value=MAX_PAGE_SIZE, default=DEFAULT_PAGE_SIZE
+        required=False,
+        min_value=1,
+        max_value=MAX_PAGE_SIZE,
+        default=DEFAULT_PAGE_SIZE,
+        help_text="Rows of a page.",
     )
 
     def validate_cursor(self, text: str) -> str:
@@ -185,7 +197,11 @@ class AuditListInput(AuditFilters):
 
     cursor = TextField(required=False, allow_blank=True, help_text="From `next` or `previous` of another page.")
     page_size = serializers.IntegerField(
-        required=False, min_value=1, max_value=MAX_PAGE_SIZE, default=DEFAULT_PAGE_SIZE
+        required=False,
+        min_value=1,
+        max_value=MAX_PAGE_SIZE,
+        default=DEFAULT_PAGE_SIZE,
+        help_text="Rows of a page.",
     )
 
     def validate_cursor(self, text: str) -> str:

@@ -3,10 +3,16 @@
 Read by ``ironauth.settings``, so nothing of Django is imported here.
 """
 
+from pathlib import Path
 from typing import Final
+
+#: An example of each body, by the name of its component.
+EXAMPLES_FILE: Final = Path(__file__).parents[1] / "openapi_examples.json"
 
 _TEXT = {"text/plain": {"schema": {"type": "string"}}}
 _HTML = {"text/html": {"schema": {"type": "string"}}}
+#: A page for people; a problem where the request itself cannot be read.
+_PAGE_OR_PROBLEM = {**_HTML, "application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
 _JSON = {"application/json": {"schema": {"type": "object"}}}
 
 DESCRIPTION = """\
@@ -18,8 +24,17 @@ cookie need a same-origin `Origin` or `Sec-Fetch-Site`, or a trusted origin, els
 **Errors** are RFC 9457 `application/problem+json` with a stable `code`; bad input is `400` and names every bad field.
 `429` and `503` carry `Retry-After`. Unknown JSON fields are ignored and never assigned. Bodies over 64 KiB are `413`.
 
+**Lists** answer `results` and the addresses `next` and `previous`, null at the ends. Follow them as they are: they have
+the `cursor`. `page_size` says how many rows a page has. Short lists are plain arrays.
+
 Every response carries `X-Request-ID`; a valid one of the request is kept.
 """
+
+
+def _query(name: str, description: str, *, required: bool = False) -> dict[str, object]:
+    schema = {"type": "string"}
+    return {"in": "query", "name": name, "description": description, "required": required, "schema": schema}
+
 
 #: Of the API, as its paths have it (/api/v1), and not of the release: anybody may read the document.
 API_VERSION = "1"
@@ -118,6 +133,67 @@ SPECTACULAR_SETTINGS: dict[str, object] = {
     ],
     "APPEND_COMPONENTS": {"headers": HEADERS},
     "APPEND_PATHS": {
+        "/oauth/authorize": {
+            "get": {
+                "operationId": "oauth_authorize",
+                "summary": "Send a person here to sign in to an application",
+                "description": "The authorization endpoint (RFC 6749 §3.1, OpenID Connect Core §3.1.2). A browser "
+                "opens it; the answer comes to `redirect_uri` with `code` and `state`, or with `error`.",
+                "tags": ["oauth"],
+                "security": [{}],
+                "parameters": [
+                    _query("client_id", "The application.", required=True),
+                    _query("redirect_uri", "Where the answer goes: one that is registered for the application."),
+                    _query("response_type", "`code`."),
+                    _query("scope", "What the application asks for, separated by spaces."),
+                    _query("state", "Comes back with the answer."),
+                    _query("code_challenge", "Of PKCE (RFC 7636)."),
+                    _query("code_challenge_method", "`S256`."),
+                    _query("nonce", "Comes back in the ID token."),
+                    _query("prompt", "`none`, `login`, `consent`, `select_account` or `create`."),
+                    _query("max_age", "Seconds since the person has proved who they are."),
+                    _query("login_hint", "The address that the page begins with."),
+                    _query("request_uri", "What /oauth/par has returned, in place of all but client_id."),
+                ],
+                "responses": {
+                    "200": {"description": "A page that asks the person", "content": _HTML},
+                    "303": {"description": "Back to the application, or on to the next page"},
+                    "400": {
+                        "description": "A page for the person: the request names no application",
+                        "content": _PAGE_OR_PROBLEM,
+                    },
+                    "429": {
+                        "description": "A page: too many unknown applications were named",
+                        "content": _PAGE_OR_PROBLEM,
+                    },
+                    "503": {"description": "A page: the server is busy", "content": _PAGE_OR_PROBLEM},
+                },
+            }
+        },
+        "/oauth/logout": {
+            "get": {
+                "operationId": "oauth_logout",
+                "summary": "Send a person here to sign out",
+                "description": "RP-initiated logout (OpenID Connect RP-Initiated Logout 1.0). A browser opens it.",
+                "tags": ["oauth"],
+                "security": [{}],
+                "parameters": [
+                    _query("id_token_hint", "An ID token of the session: nobody is asked then."),
+                    _query("client_id", "The application."),
+                    _query("post_logout_redirect_uri", "Where the browser goes then: one that is registered."),
+                    _query("state", "Comes back with the redirect."),
+                ],
+                "responses": {
+                    "200": {"description": "A page that asks, or says that it is done", "content": _HTML},
+                    "303": {"description": "Back to the application"},
+                    "400": {
+                        "description": "A page for the person: the address is not registered",
+                        "content": _PAGE_OR_PROBLEM,
+                    },
+                    "503": {"description": "A page: the server is busy", "content": _PAGE_OR_PROBLEM},
+                },
+            }
+        },
         "/ping": {
             "get": {
                 "operationId": "get_ping",

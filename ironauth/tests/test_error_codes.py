@@ -107,7 +107,7 @@ def _answers(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any
 def test_every_error_answer_lists_its_codes(document: dict[str, Any]) -> None:
     """Each error answer of each operation lists its ``code`` or ``error``, all of the registry and of its status."""
     for operation, status, fields in _answers(document):
-        if operation == "GET /health":
+        if operation in ("GET /health", "GET /oauth/authorize", "GET /oauth/logout"):  # a report, and pages
             continue
         member, registry = ("error", OAUTH_ERRORS) if "error" in fields else ("code", CODES)
         known: list[ErrorCode] = [registry[code] for code in fields[member]["enum"]]

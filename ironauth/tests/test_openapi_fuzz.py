@@ -113,6 +113,7 @@ UNREACHED: Final = (
         ("POST /api/v1/access/identities", "DELETE /api/v1/access/identities/{identity_id}"),
         "takes another provider, and is walked with one in tokens/upstream/tests/test_identities.py",
     )
+    | {"GET /oauth/authorize": "takes a client's own addresses, and is walked in tokens/oauth/authorize/tests"}
     | {
         "DELETE /api/v1/users/invitations/{invitation_id}": "takes an invitation, and is walked with one in "
         "accounts/invitations/tests/test_invitations.py",
@@ -122,6 +123,8 @@ UNREACHED: Final = (
         "tokens/tests/test_acts_api.py",
     }
 )
+#: Endpoints of OAuth that answer with pages.
+OPENED_BY_BROWSERS: Final = ("GET /oauth/authorize", "GET /oauth/logout")
 #: Operations that clients call, as a client with a secret and a grant of its own.
 OF_CLIENTS: Final = ("/oauth/token", "/oauth/introspect", "/oauth/revoke", "/oauth/par", "/oauth/device_authorization")
 #: What such a client sends; "" for what counts as not sent.
@@ -319,7 +322,7 @@ class Server:
         if headers:
             self.answers[case.operation.label].add(response.status_code)
         case.validate_response(response, checks=CHECKS)
-        if response.status_code >= 400 and case.operation.label != "GET /health":
+        if response.status_code >= 400 and case.operation.label not in ("GET /health", *OPENED_BY_BROWSERS):
             own = (
                 ["application/json"] if case.operation.path.startswith(("/oauth/", "/.well-known/o")) else []
             )  # RFC 6749 §5.2

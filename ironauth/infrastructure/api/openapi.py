@@ -16,6 +16,7 @@ from drf_spectacular.utils import Direction, OpenApiResponse
 
 from ironauth.config.openapi import STAFF_CHAPTERS, TAGS_BY_PATH
 from ironauth.infrastructure.api import openapi_errors as error_answers
+from ironauth.infrastructure.api import openapi_examples
 from ironauth.infrastructure.api.deprecation import Deprecation, deprecation_of
 from ironauth.infrastructure.api.openapi_errors import PROBLEM_MEDIA_TYPE, REFERENCE, Kind, OAuthErrors, Usual
 from ironauth.infrastructure.api.openapi_headers import add_headers
@@ -50,6 +51,7 @@ class Schema(AutoSchema):
         if ending is not None:
             operation["description"] = f"{ending.words()}\n\n{operation.get('description', '')}".strip()
         add_headers(operation, is_ending=ending is not None)
+        openapi_examples.add_examples(operation)
         return operation
 
     def _chapter(self) -> str:
@@ -161,13 +163,14 @@ class Schema(AutoSchema):
         self._register(FieldError)
         self._add("Problem", error_answers.PROBLEM)
         name = error_answers.problem_name(status, own, kind)
-        self._add(name, error_answers.problem(codes))
+        example = openapi_examples.problem(status, codes, own)
+        self._add(name, {**error_answers.problem(codes), "examples": [example]})
         return name
 
     def _oauth_error(self, status: str, errors: Sequence[str], description: str) -> JsonSchema:
         """Return the answer of an endpoint below /oauth/ that refuses."""
         name = error_answers.oauth_error_name(status, errors, self.get_operation_id())
-        self._add(name, error_answers.oauth_error(errors))
+        self._add(name, {**error_answers.oauth_error(errors), "examples": [openapi_examples.oauth_error(errors)]})
         schema = {"$ref": REFERENCE.format(name=name)}
         said = description or HTTPStatus(int(status)).phrase
         return {"description": said, "content": {"application/json": {"schema": schema}}}

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from http import HTTPMethod
 from typing import Any, Final, NamedTuple
 
-from ironauth.config.error_codes import CHAPTERS, CODES
+from ironauth.config.error_codes import CHAPTERS, CODES, PAGE
 from ironauth.infrastructure.core.errors import DomainError
 
 type JsonSchema = dict[str, Any]
@@ -120,6 +120,16 @@ PROBLEM: Final[JsonSchema] = {
     "description": "RFC 9457 problem details. `code` is stable, `title` and `detail` are for people.",
     "required": ["type", "title", "status", "detail", "code", "request_id"],
     "properties": _PROPERTIES,
+    "examples": [
+        {
+            "type": f"{PAGE}#not_found",
+            "title": "Not found",
+            "status": 404,
+            "detail": "There is nothing here.",
+            "code": "not_found",
+            "request_id": "01a1fd5323067109880a6a7906d2274d",
+        }
+    ],
 }
 
 

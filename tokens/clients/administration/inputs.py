@@ -120,7 +120,11 @@ class ClientListInput(serializers.Serializer[Any]):
     state = serializers.ChoiceField(required=False, choices=STATES)
     cursor = TextField(required=False, allow_blank=True, help_text="From `next` or `previous` of another page.")
     page_size = serializers.IntegerField(
-        required=False, min_value=1, max_value=MAX_PAGE_SIZE, default=DEFAULT_PAGE_SIZE
+        required=False,
+        min_value=1,
+        max_value=MAX_PAGE_SIZE,
+        default=DEFAULT_PAGE_SIZE,
+        help_text="Rows of a page.",
     )
 
     def validate_search(self, text: str) -> str:
