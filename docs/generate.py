@@ -167,14 +167,14 @@ def limits() -> Iterator[str]:
     yield "| header fields, 16 KiB or 100 of them | 431 `headers_too_large` |"
     yield "| time until a body is complete, 10 s | 408 `request_timeout` |\n"
     yield "## Rate limits\n"
-    yield "Each rule counts in a window that slides. *told*: answers say how many are left (`RateLimit`).\n"
+    yield "Each rule counts in a window that slides. *told*: what answers say of it, the rule or how many are left.\n"
     yield "| rule | setting | default | window, s | told |\n|---|---|---|---|---|"
     rules = {
         rule.name + rule.setting: rule for rule in vars(rate_limits).values() if isinstance(rule, rate_limits.Rule)
     }
     for rule in sorted(rules.values()):
         default = getattr(settings, rule.setting)
-        yield f"| `{rule.name}` | `{rule.setting}` | {default} | {rule.window_s} | {'yes' if rule.told else ''} |"
+        yield f"| `{rule.name}` | `{rule.setting}` | {default} | {rule.window_s} | {rule.told} |"
     yield "\n## Settings\n\n| setting | least | most | unit | reason |\n|---|---|---|---|---|"
     for section in SECTIONS:
         for one in section.settings:

@@ -4,7 +4,7 @@ A rule allows a number of times in any stretch of time (``ratelimit.window``). S
 in ``throttling``.
 
 An answer tells the client of the rule, and of how many are left where every request counts. A count of wrong guesses
-says nothing of that kind: it would tell a guesser when to pause. Nor does that of a mailbox, which is somebody else's.
+stays untold: it would tell a guesser when to pause. So do those of messages, whose answers are alike for all addresses.
 
 A client is counted by ``client_network``: an IPv4 address, or the /64 of an IPv6 address. A rented /48 has 65,536 of
 those, so the /48 is counted as well, at ten times the limit. The network is asked first: what it refuses is not counted
@@ -55,20 +55,20 @@ _KEY_CHARACTERS: Final = 32  # 128 bits in hexadecimal: no two subjects share a 
 class Rule(NamedTuple):
     """At most so many (``setting`` names the number) in any ``window_s`` seconds for one of a kind.
 
-    ``told``: answers tell the client how many are left. Only where every request counts, and not just wrong ones.
+    ``told``: what answers tell of it. A refusal tells the rule in any case.
     """
 
     name: str
     setting: str
     window_s: int
-    told: bool = False
+    told: Literal["nothing", "rule", "left"] = "nothing"
 
 
 #: Tries that were not right. 100 leave room for an office behind one address; guessing one password in 10,000
 #: accounts from one address takes a day.
 SIGN_IN: Final = Rule("sign_in", "IRONAUTH_THROTTLE_SIGNIN_FAILURES", 900)
 #: Each costs a hash and tells whether an address is taken; 30 are a class of pupils.
-SIGN_UP: Final = Rule("sign_up", "IRONAUTH_THROTTLE_SIGNUPS", 3_600, told=True)
+SIGN_UP: Final = Rule("sign_up", "IRONAUTH_THROTTLE_SIGNUPS", 3_600, told="left")
 #: Tokens of 256 bits cannot be guessed: this only ends a broken client's loop. Valid ones are never counted.
 REFRESH: Final = Rule("refresh", "IRONAUTH_THROTTLE_BAD_REFRESHES", 900)
 #: The same for the secrets of OAuth clients.
@@ -77,10 +77,10 @@ CLIENT: Final = Rule("client", "IRONAUTH_THROTTLE_BAD_REFRESHES", 900)
 UNKNOWN_CLIENT: Final = Rule("unknown_client", "IRONAUTH_THROTTLE_BAD_REFRESHES", 900)
 #: Requests of OAuth clients without a secret that this server stores for a while, successful or not. Anybody can name
 #: such a client, and each request is a row. Not counted: signing in where the browser brings the request itself.
-PUBLIC_CLIENT: Final = Rule("public_client", "IRONAUTH_THROTTLE_BAD_REFRESHES", 900, told=True)
+PUBLIC_CLIENT: Final = Rule("public_client", "IRONAUTH_THROTTLE_BAD_REFRESHES", 900, told="left")
 #: Signatures cannot be guessed either. Challenges are counted too: asking for one costs nothing else, and a page asks
 #: for one each time it is used.
-PASSKEY: Final = Rule("passkey", "IRONAUTH_THROTTLE_PASSKEYS", 900, told=True)
+PASSKEY: Final = Rule("passkey", "IRONAUTH_THROTTLE_PASSKEYS", 900, told="left")
 #: Sign-ins sent to another provider, successful or not: each is a row, and a request to the provider on return.
 UPSTREAM: Final = Rule("upstream", "IRONAUTH_THROTTLE_PASSKEYS", 900)
 #: Nor can recovery codes, but each costs a hash; as many as passwords, which cost the same. A count for each person
@@ -92,7 +92,7 @@ USER_CODE: Final = Rule("user_code", "IRONAUTH_THROTTLE_SIGNIN_FAILURES", 900)
 #: The same for the tokens of messages; 100, because a whole office may click old links.
 EMAIL_TOKEN: Final = Rule("email_token", "IRONAUTH_THROTTLE_BAD_EMAIL_TOKENS", 900)
 #: Messages one client has sent, no matter who gets them: each could go to somebody who has not asked for it.
-MAIL: Final = Rule("mail", "IRONAUTH_THROTTLE_MAILS", 3_600, told=True)
+MAIL: Final = Rule("mail", "IRONAUTH_THROTTLE_MAILS", 3_600, told="rule")
 #: Messages of one kind to one mailbox, no matter who has them sent, and those one account has sent. A quarter of an
 #: hour: a refused person has a message of this kind whose link still works, so strangers who ask for five keep nobody
 #: out. With one count for all kinds, five that bring no link, or none at all, would keep the owner from a new password.
@@ -101,11 +101,11 @@ MAIL_TO_ONE: Final = Rule("mail", "IRONAUTH_THROTTLE_MAILS_TO_ONE", 900)
 #: keep nobody from leaving. It also bounds somebody who signs up and leaves again and again under another's address.
 DELETION: Final = Rule("deletion", "IRONAUTH_THROTTLE_MAILS_TO_ONE", 900)
 #: Exports of everything held about one person: each reads hundreds of rows, and nobody needs many.
-EXPORT: Final = Rule("data_export", "IRONAUTH_THROTTLE_EXPORTS", 3_600, told=True)
+EXPORT: Final = Rule("data_export", "IRONAUTH_THROTTLE_EXPORTS", 3_600, told="left")
 #: Second factors and recovery codes one account gets: each sends a message to an address that may be somebody else's,
 #: and recovery codes cost ten hashes. 20 are ten passkeys and an app, twice over. Taking one away is never refused, and
 #: is bounded by what there is.
-NEW_FACTOR: Final = Rule("new_factor", "IRONAUTH_THROTTLE_NEW_FACTORS", 3_600, told=True)
+NEW_FACTOR: Final = Rule("new_factor", "IRONAUTH_THROTTLE_NEW_FACTORS", 3_600, told="left")
 
 
 _HOLDER: Final = CompiledSelect(
@@ -229,8 +229,9 @@ def _no_room(rule: Rule, by: str, question: RateLimitHit, found: Refusal) -> Ref
 def _announce(rule: Rule, by: str, question: RateLimitHit, taken: Slot) -> None:
     """Tell what is left of the asker's own count: of their address or account, never of a mailbox or a whole site."""
     limit: int = getattr(settings, rule.setting)
-    if rule.told and by != "mailbox" and question.limit == limit:
-        announce(Quota(_policy(rule.name, by), limit, rule.window_s, taken.left, rule.window_s))
+    if rule.told != "nothing" and by != "mailbox" and question.limit == limit:
+        left = taken.left if rule.told == "left" else None
+        announce(Quota(_policy(rule.name, by), limit, rule.window_s, left, rule.window_s))
 
 
 def _policy(rule: str, by: str) -> str:

@@ -58,12 +58,12 @@ async def test_a_guesser_is_not_told_what_is_left(
 async def test_nobody_reads_the_count_of_a_mailbox(
     api: httpx.AsyncClient, member: dict[str, Any], settings: Settings
 ) -> None:
-    """Messages count for the asker, who is told, and for the mailbox, which is not told; known or unknown alike."""
+    """Who asks for messages hears the rule and no count, their own or the mailbox's; known or unknown alike."""
     settings.IRONAUTH_THROTTLE_MAILS, settings.IRONAUTH_THROTTLE_MAILS_TO_ONE = 100, 2
-    for number, email in enumerate((member["email"], "nobody@example.com", member["email"], "nobody@example.com")):
+    for email in (member["email"], "nobody@example.com", member["email"], "nobody@example.com"):
         answer = await api.post(f"{ACCESS}/password/reset", json={"email": email})
         assert answer.status_code == 202
-        assert told(answer) == ('"mail";q=100;w=3600', f'"mail";r={99 - number};t=3600')
+        assert told(answer) == ('"mail";q=100;w=3600', None)
     for email in (member["email"], "nobody@example.com"):
         refused = await api.post(f"{ACCESS}/password/reset", json={"email": email})
         assert refused.status_code == 429

@@ -28,6 +28,7 @@ PROMISED: Final[dict[str, float]] = {
     "accounts.passwords.breached_service.LONGEST_ANSWER": 262_144,
     "accounts.email_address.MAX_KEY_LENGTH": 320,
     "tokens.sessions.acting.rules.ACTING_S": 1_800,
+    "ironauth.infrastructure.api.deprecation.SHORTEST_DAYS": 365,
     "ironauth.infrastructure.core.constant_time.REFUSAL_STEP_S": 0.01,
     "ironauth.infrastructure.core.constant_time.STEP_S": 0.1,
     "accounts.privacy.export.MOST_ROWS": 5_000,
