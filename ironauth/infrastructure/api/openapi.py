@@ -10,6 +10,7 @@ from http import HTTPStatus
 from typing import Any, get_args, get_origin, get_type_hints
 
 import msgspec
+from django.core.exceptions import ImproperlyConfigured
 from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.plumbing import ResolvedComponent
 from drf_spectacular.utils import Direction, OpenApiResponse
@@ -183,7 +184,14 @@ class Schema(AutoSchema):
         return schema
 
     def _add(self, name: str, schema: JsonSchema) -> None:
-        """Add one component; the same name always means the same schema."""
+        """Add one component.
+
+        Raises:
+            ImproperlyConfigured: Another one has its name: the second would be described as the first.
+        """
+        known = self.registry._components.get((name, ResolvedComponent.SCHEMA))  # noqa: SLF001 - no public way to ask
+        if known is not None and known.schema != schema:
+            raise ImproperlyConfigured(f"Two schemas are named {name}: rename one of the classes")
         component = ResolvedComponent(name, ResolvedComponent.SCHEMA, schema, name)  # type: ignore[no-untyped-call]  # same
         self.registry.register_on_missing(component)
 

@@ -9,6 +9,8 @@ from functools import cache
 from http import HTTPStatus
 from typing import Any, Final
 
+from django.core.exceptions import ImproperlyConfigured
+
 from ironauth.config.error_codes import CODES, OAUTH_ERRORS, problem_type
 from ironauth.config.openapi import EXAMPLES_FILE
 from ironauth.infrastructure.core.errors import DomainError
@@ -44,14 +46,20 @@ def add_examples(operation: JsonSchema) -> None:
 
     Args:
         operation: The operation, with its request and answers.
+
+    Raises:
+        ImproperlyConfigured: A body has no example.
     """
     bodies = [operation.get("requestBody", {}), *operation["responses"].values()]
     for media in (media for body in bodies for media in body.get("content", {}).values()):
         schema = media["schema"]
         name = schema.get("items", schema).get("$ref", "").rpartition("/")[2]
-        if name in _bodies():
-            found = _bodies()[name]
-            media["example"] = [found] if schema.get("type") == "array" else found
+        if not name or name.startswith(("Problem", "OAuthError")):
+            continue
+        if name not in _bodies():
+            raise ImproperlyConfigured(f"{operation['operationId']} needs an example of {name} in {EXAMPLES_FILE.name}")
+        found = _bodies()[name]
+        media["example"] = [found] if schema.get("type") == "array" else found
 
 
 def problem(status: str, codes: Sequence[str], own: Sequence[str]) -> dict[str, object]:

@@ -9,7 +9,7 @@ from accounts.federation.models import UpstreamProvider
 from tokens.upstream import services
 
 
-class ProviderOut(msgspec.Struct, frozen=True):
+class SignInProviderOut(msgspec.Struct, frozen=True):
     """A sign-in provider. ``redirect_uri`` and ``logout_uri`` are registered there."""
 
     id: uuid.UUID
@@ -37,10 +37,10 @@ class TrialOut(msgspec.Struct, frozen=True):
     detail: str
 
 
-def provider_out(row: UpstreamProvider) -> ProviderOut:
+def provider_out(row: UpstreamProvider) -> SignInProviderOut:
     """Return a provider as it leaves."""
     address = services.redirect_uri(row.slug)
-    return ProviderOut(
+    return SignInProviderOut(
         id=row.pk,
         slug=row.slug,
         name=row.name,

@@ -14,10 +14,10 @@ from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.http import client_context
 from ironauth.infrastructure.telemetry.logs import get_logger
 from tokens.upstream.administration import trial, units
-from tokens.upstream.administration.outputs import ProviderOut, TrialOut
+from tokens.upstream.administration.outputs import SignInProviderOut, TrialOut
 
 
-async def list_providers(*, actor_id: UUID) -> list[ProviderOut]:
+async def list_providers(*, actor_id: UUID) -> list[SignInProviderOut]:
     """Return the providers, in the order of their buttons.
 
     Args:
@@ -29,7 +29,7 @@ async def list_providers(*, actor_id: UUID) -> list[ProviderOut]:
     return await database().read(for_holder, actor_id, SEE_PROVIDERS, units.providers)
 
 
-async def get_provider(*, actor_id: UUID, slug: str) -> ProviderOut:
+async def get_provider(*, actor_id: UUID, slug: str) -> SignInProviderOut:
     """Return one provider.
 
     Args:
@@ -43,7 +43,7 @@ async def get_provider(*, actor_id: UUID, slug: str) -> ProviderOut:
     return await database().read(for_holder, actor_id, SEE_PROVIDERS, units.provider_by_slug, slug)
 
 
-async def create_provider(*, actor_id: UUID, values: Mapping[str, Any]) -> ProviderOut:
+async def create_provider(*, actor_id: UUID, values: Mapping[str, Any]) -> SignInProviderOut:
     """Make a provider.
 
     Args:
@@ -63,7 +63,7 @@ async def create_provider(*, actor_id: UUID, values: Mapping[str, Any]) -> Provi
     return made
 
 
-async def change_provider(*, actor_id: UUID, slug: str, values: Mapping[str, Any]) -> ProviderOut:
+async def change_provider(*, actor_id: UUID, slug: str, values: Mapping[str, Any]) -> SignInProviderOut:
     """Change the fields of a provider that are sent.
 
     Args:

@@ -11,19 +11,19 @@ from ironauth.infrastructure.core.errors import FieldError, NotFound, Validation
 from tokens.upstream.administration import queries
 from tokens.upstream.administration.errors import ProviderEnabled
 from tokens.upstream.administration.form import LEAVE, ProviderForm
-from tokens.upstream.administration.outputs import ProviderOut, provider_out
+from tokens.upstream.administration.outputs import SignInProviderOut, provider_out
 
 MOST: Final = 1_000  # providers in a list; a page of sign-in buttons has a handful
 _LISTS: Final = ("domains", "second_factors")
 _NO_PROVIDER: Final = "There is no sign-in provider of this short name."
 
 
-def providers() -> list[ProviderOut]:
+def providers() -> list[SignInProviderOut]:
     """Return the providers in the order of their buttons. One query."""
     return [provider_out(row) for row in UpstreamProvider.objects.all()[:MOST]]
 
 
-def provider_by_slug(slug: str) -> ProviderOut:
+def provider_by_slug(slug: str) -> SignInProviderOut:
     """Return one provider. One query.
 
     Raises:
@@ -47,7 +47,7 @@ def row_to_try(*, actor_id: UUID, slug: str) -> UpstreamProvider:
     return _row(slug)
 
 
-def create(*, actor_id: UUID, values: Mapping[str, Any]) -> ProviderOut:
+def create(*, actor_id: UUID, values: Mapping[str, Any]) -> SignInProviderOut:
     """Make a provider.
 
     Args:
@@ -67,7 +67,7 @@ def create(*, actor_id: UUID, values: Mapping[str, Any]) -> ProviderOut:
     return provider_out(provider)
 
 
-def change(*, actor_id: UUID, slug: str, values: Mapping[str, Any]) -> ProviderOut:
+def change(*, actor_id: UUID, slug: str, values: Mapping[str, Any]) -> SignInProviderOut:
     """Change the fields that are sent; where none has another value there is no event.
 
     Args:

@@ -19,7 +19,7 @@ from tokens.errors import InsufficientScope, NotAdministering
 from tokens.upstream.administration import services
 from tokens.upstream.administration.errors import ProviderEnabled
 from tokens.upstream.administration.inputs import ProviderCreateInput, ProviderPatchInput
-from tokens.upstream.administration.outputs import ProviderOut, TrialOut
+from tokens.upstream.administration.outputs import SignInProviderOut, TrialOut
 
 FORBIDDEN: Final = (PermissionDenied, InsufficientScope, NotAdministering)
 
@@ -45,9 +45,9 @@ class ProvidersView(StaffView):
         operation_id="providers_list",
         summary="List sign-in providers",
         request=None,
-        responses={200: list[ProviderOut], 400: ValidationFailed, 403: FORBIDDEN},
+        responses={200: list[SignInProviderOut], 400: ValidationFailed, 403: FORBIDDEN},
     )
-    async def get(self, request: ApiRequest) -> list[ProviderOut]:
+    async def get(self, request: ApiRequest) -> list[SignInProviderOut]:
         """Return the providers in the order of their buttons, without their secrets. Scope: `providers:read`."""
         validated_query(NoParameters, request.query_params)
         return await services.list_providers(actor_id=caller_id(request))
@@ -56,7 +56,7 @@ class ProvidersView(StaffView):
         operation_id="providers_create",
         summary="Add a sign-in provider",
         request=ProviderCreateInput,
-        responses={201: ProviderOut, 400: ValidationFailed, 401: StepUpRequired, 403: FORBIDDEN},
+        responses={201: SignInProviderOut, 400: ValidationFailed, 401: StepUpRequired, 403: FORBIDDEN},
     )
     async def post(self, request: ApiRequest) -> Response:
         """Add a provider; register its `redirect_uri` there. Scope: `providers:write`.
@@ -79,9 +79,9 @@ class ProviderView(StaffView):
         operation_id="providers_read",
         summary="Read a sign-in provider",
         request=None,
-        responses={200: ProviderOut, 403: FORBIDDEN, 404: NotFound},
+        responses={200: SignInProviderOut, 403: FORBIDDEN, 404: NotFound},
     )
-    async def get(self, request: ApiRequest, slug: str) -> ProviderOut:
+    async def get(self, request: ApiRequest, slug: str) -> SignInProviderOut:
         """Return the provider without its secret. Scope: `providers:read`."""
         return await services.get_provider(actor_id=caller_id(request), slug=slug)
 
@@ -89,9 +89,9 @@ class ProviderView(StaffView):
         operation_id="providers_update",
         summary="Change a sign-in provider, or switch it off",
         request=ProviderPatchInput,
-        responses={200: ProviderOut, 400: ValidationFailed, 401: StepUpRequired, 403: FORBIDDEN, 404: NotFound},
+        responses={200: SignInProviderOut, 400: ValidationFailed, 401: StepUpRequired, 403: FORBIDDEN, 404: NotFound},
     )
-    async def patch(self, request: ApiRequest, slug: str) -> ProviderOut:
+    async def patch(self, request: ApiRequest, slug: str) -> SignInProviderOut:
         """Change the fields that are sent. Scope: `providers:write`.
 
         Switched off (`enabled`), or at another issuer, it signs nobody in, and the sessions that began with it end.
