@@ -58,6 +58,8 @@ PROMISED: Final[dict[str, float]] = {
     "ironauth.infrastructure.db.outbox.GIVE_UP_S": 86_400,
     "ironauth.infrastructure.db.outbox.LEASE_S": 60,
     "ironauth.infrastructure.db.outbox.LONGEST_RETRY_S": 3_600,
+    "ironauth.config.table.branding.MOST_MAIL_LOGO_BYTES": 100_000,
+    "ironauth.infrastructure.http.brand.LEAST_CONTRAST": 4.5,
     "ironauth.infrastructure.http.guard.BUDGET_BYTES": 33_554_432,
     "ironauth.infrastructure.ratelimit.lockout.FREE_FAILURES": 10,
     "ironauth.infrastructure.ratelimit.lockout.KEEP_S": 31_536_000,
