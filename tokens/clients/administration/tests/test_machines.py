@@ -280,3 +280,12 @@ async def test_a_token_got_in_exchange_administers_nothing(db: None) -> None:
     assert await machines.administration_of(claims) == {"users:read"}
     exchanged = msgspec.structs.replace(claims, act=Actor(sub=str(client.pk)))
     assert await machines.administration_of(exchanged) == frozenset()
+
+
+async def test_what_a_machine_costs(api: httpx.AsyncClient, signing_key: str, statements: list[str]) -> None:
+    """One query more than a superuser, for its scopes; none to verify its token once its client is known."""
+    _, headers = await make_machine(api, "clients:read")
+    assert (await api.get(CLIENTS, headers=headers)).status_code == 200
+    statements.clear()
+    assert (await api.get(CLIENTS, headers=headers)).status_code == 200
+    assert len(statements) == 4, statements
