@@ -54,6 +54,7 @@ class TokensConfig(AppConfig):
         invariants.sessions_end.connect(ending.all_end, dispatch_uid="tokens.sso_sessions_end")
         ways_in.removed.connect(thrown_out.passkey_gone, dispatch_uid="tokens.passkey_gone")
         ways_in.removed.connect(lost_ways.identity_gone, dispatch_uid="tokens.identity_gone")
+        ending.under_way_ends.connect(oauth_expiry.end_under_way, dispatch_uid="tokens.under_way_ends")
         ending.clients_signed_out.connect(logout_notices.queue, dispatch_uid="tokens.logout_notices")
         client_units.client_ends.connect(oauth_expiry.end_of_client, dispatch_uid="tokens.oauth_ends")
         client_units.client_ends.connect(sessions.end_of_client, dispatch_uid="tokens.sessions_end")

@@ -23,6 +23,7 @@ from ironauth.infrastructure.admin.read_only import moment
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.user_agents import short_name
 from tokens.admin.read_only import ReadOnly, note
+from tokens.sessions import ending
 from tokens.sessions import queries as session_queries
 from tokens.sessions import units as sessions
 from tokens.sessions.ends import thrown_out
@@ -191,6 +192,8 @@ class SessionAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: ignor
                 note(request, Session.objects.filter(pk__in=part).defer("secret"), "Ended.", action="end_session")
                 sessions.end_sessions(session_ids=part, reason=Session.RevokeReason.ENDED_BY_STAFF)
                 thrown_out.forget_devices(part)
+                for user_id in {user_id for user_id, _ in rows}:
+                    ending.under_way_ends.send(sender=Session, user_id=user_id, session_ids=part, keep=())
                 audit.record_each(audit.Event.SESSION_ENDED, rows, actor_id=caller.pk)
         return len(owned)
 

@@ -37,10 +37,15 @@ class ConsentedAccess(NamedTuple):
     dpop_jkt: str = ""
 
 
+#: Why an SSO session has ended in which nothing begins any more, with ``offline_access`` neither.
+_THROWN_OUT: Final = (Session.RevokeReason.ENDED_BY_USER.value, Session.RevokeReason.ENDED_BY_STAFF.value)
+
+
 class _Parent(NamedTuple):
     """What an SSO session says to the sessions that begin in it."""
 
     revoked_at: datetime | None
+    revoke_reason: str
     idle_expires_at: datetime
     absolute_expires_at: datetime
     ip: str | None
@@ -83,7 +88,7 @@ def open_client_session(
         elsewhere: Whether it is on another device than the SSO session, and shown with ``context``.
 
     Returns:
-        None when the SSO session is over with which it would end: one without the scope offline_access.
+        None when the SSO session was thrown out, or is over and it would end with it: one without offline_access.
 
     Raises:
         IntegrityError: The user or client was deleted meanwhile.
@@ -113,6 +118,8 @@ def _session(
 ) -> NewSession | None:
     """Return the session to be; None when it would end with an SSO session that is over."""
     now = clock.now()
+    if parent is not None and parent.revoke_reason in _THROWN_OUT:
+        return None
     idle_s, absolute = _limits(client, now)
     if Scope.OFFLINE_ACCESS not in scope_set(consented.scope) and consented.parent_id is not None:
         if parent is None or parent.revoked_at is not None or parent.idle_expires_at <= now:

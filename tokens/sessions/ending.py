@@ -25,6 +25,11 @@ from tokens.sessions.models import SSO_CLIENT, Session, SessionQuerySet, sid_tag
 #: transaction.
 clients_signed_out: Final = Signal()
 
+#: Sent with ``user_id`` when sessions of a person are thrown out, in the same transaction: what they have under way for
+#: clients, and has no session yet, ends too. ``session_ids``: what began in these alone; None: all of it but what began
+#: in ``keep``.
+under_way_ends: Final = Signal()
+
 type _Rows = QuerySet[Session, tuple[UUID, str, UUID, UUID | None]]
 
 

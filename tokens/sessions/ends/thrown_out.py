@@ -41,6 +41,7 @@ def end_own_session(*, session_id: UUID, user_id: UUID, epoch: int, from_session
         ending.cascade(session_id)
         if session_id != from_session_id:  # else they sign out here, which leaves the device
             forget_devices([session_id])
+            ending.under_way_ends.send(sender=Session, user_id=user_id, session_ids=[session_id], keep=())
         audit.record(Event.SESSION_ENDED, actor_id=user_id, user_id=user_id, session_id=session_id, details=details)
     return ended
 
@@ -48,9 +49,11 @@ def end_own_session(*, session_id: UUID, user_id: UUID, epoch: int, from_session
 def end_matching(
     which: Q, *, user_id: UUID, actor_id: UUID | None, keep: UUID | None, details: dict[str, Any]
 ) -> list[UUID]:
-    """End those live sessions of a person, leave each in the trail, and return them. 2 queries, and what ending takes.
+    """End those live sessions of a person, leave each in the trail, and return them. 4 queries, and what ending takes.
 
     The SSO session that the kept one began in, and what else began there or in it, is the same browser's, and stays.
+    Codes and devices that wait for their sessions end before sessions are looked for once more: what was redeemed at
+    this moment is found then, and nothing is redeemed later.
 
     Args:
         which: What is true of those that end; ``Q()``: of all.
@@ -60,19 +63,24 @@ def end_matching(
         details: Why, for the trail.
     """
     others = Session.objects.filter(which, user_id=user_id).live(clock.now())
+    kept: list[UUID] = []
     if keep is not None:
         parent_id = Session.objects.filter(pk=keep).values_list("parent_id", flat=True).first()
         kept = [keep] if parent_id is None else [keep, parent_id]
         others = others.exclude(pk__in=kept).exclude(parent_id__in=kept)
         details = {**details, "from_session": str(keep)}
-    ids = list(others.order_by().values_list("pk", flat=True))
-    own = actor_id == user_id
-    for part in (ids[at : at + BATCH] for at in range(0, len(ids), BATCH)):
-        reason = Session.RevokeReason.ENDED_BY_USER if own else Session.RevokeReason.ENDED_BY_STAFF
-        sessions.end_sessions(session_ids=part, reason=reason)
-        forget_devices(part)
-        audit.record_each(Event.SESSION_ENDED, [(user_id, one) for one in part], actor_id=actor_id, details=details)
-    return ids
+    reason = Session.RevokeReason.ENDED_BY_USER if actor_id == user_id else Session.RevokeReason.ENDED_BY_STAFF
+    ended: list[UUID] = []
+    for again in (False, True):
+        if again:
+            ending.under_way_ends.send(sender=Session, user_id=user_id, session_ids=None, keep=kept)
+        ids = list(others.order_by().values_list("pk", flat=True))
+        for part in (ids[at : at + BATCH] for at in range(0, len(ids), BATCH)):
+            sessions.end_sessions(session_ids=part, reason=reason)
+            forget_devices(part)
+            audit.record_each(Event.SESSION_ENDED, [(user_id, one) for one in part], actor_id=actor_id, details=details)
+        ended += ids
+    return ended
 
 
 def forget_devices(session_ids: Sequence[UUID]) -> None:
