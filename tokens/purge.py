@@ -17,7 +17,7 @@ from accounts.invitations import queries as invitations
 from accounts.mfa.kept_devices import queries as kept_devices
 from accounts.outbox import queue as outbox
 from accounts.outbox import tokens as email_tokens
-from accounts.passwords import elsewhere
+from accounts.passwords import old_system
 from accounts.privacy import units as deletions
 from accounts.privacy.units import PurgedAccounts
 from accounts.transfer import queries as transfer
@@ -96,7 +96,7 @@ def purge_expired(*, batch: int = DEFAULT_BATCH, keep_s: int = SESSION_KEEP_S) -
         used_once=_in_batches(lambda rows: single_use.purge(batch=rows), batch),
         kept_devices=_in_batches(lambda rows: kept_devices.purge(batch=rows), batch),
         left_addresses=0
-        if elsewhere.is_before_its_end()
+        if old_system.is_before_its_end()
         else _in_batches(lambda rows: transfer.purge_left(batch=rows), batch),
         oauth=sum(_in_batches(partial(_purge_leftovers, kind), batch) for kind in expiry.KINDS),
     )

@@ -1,5 +1,6 @@
 """DRF permissions of the staff API: Django model permissions, read from the database at request time."""
 
+import uuid
 from collections.abc import Awaitable
 from typing import Any, ClassVar
 
@@ -115,8 +116,8 @@ class RolePermission(StaffPermission):
 class StaffView(AsyncAPIView):
     """A view whose units of work ask for the caller's rights themselves: one trip to a database thread less.
 
-    Who lacks them is refused for that whatever else is wrong with the request: when a handler fails, the permission is
-    asked after all, and its refusal goes first.
+    A caller who lacks them is told that first, whatever else is wrong with the request: when a handler fails, the
+    permission is asked after all.
     """
 
     #: Methods whose unit of work asks before it reads or changes anything; the permission asks for all others.
@@ -173,6 +174,13 @@ class StaffView(AsyncAPIView):
         except Exception:
             await self.require_rights(request)
             raise
+
+
+def caller_id(request: ApiRequest) -> uuid.UUID:
+    """Return the id of the person behind the request."""
+    who: Any = request.user
+    user_id: uuid.UUID = who.id
+    return user_id
 
 
 def _lacks_factor(caller: Any) -> bool:

@@ -19,9 +19,9 @@ from ironauth.infrastructure.core.errors import NotAuthenticated, PermissionDeni
 
 type Permissions = frozenset[str]
 
-#: Who holds it may remove the second factors of others, or leave an address unproved where that would remove them.
+#: The right to remove the second factors of others, or leave an address unproved where that would remove them.
 REMOVE_FACTORS: Final = "accounts.reset_mfa"
-#: Who holds it may say that an address is verified: applications rely on it.
+#: The right to say that an address is verified: applications rely on it.
 VERIFY_EMAIL: Final = "accounts.verify_email"
 #: What tells which rights a client has by itself; the room of clients registers it.
 _machines: Final[list[Callable[[uuid.UUID], Permissions | None]]] = []

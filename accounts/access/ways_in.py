@@ -2,7 +2,7 @@
 
 A password is a way in, and so is a code by mail where the address is proved (IRONAUTH_SIGN_IN_BY_EMAIL). Every other
 kind registers here. One rule serves all who take one away: its owner may not take the last one; staff may, where a
-message brings its person back; who switches a provider off is told how many would be left without one.
+message brings its person back; a superuser who switches a provider off is told how many would have none left.
 """
 
 import uuid

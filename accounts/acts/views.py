@@ -7,7 +7,7 @@ from typing import ClassVar, Final
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
 from rest_framework.permissions import IsAuthenticated
 
-from accounts.access.permissions import StaffPermission, StaffView
+from accounts.access.permissions import StaffPermission, StaffView, caller_id
 from accounts.acts import services
 from accounts.acts.changes import ACCEPT_PASSWORD, REQUIRE_CHANGE, RESEND_VERIFICATION, SEND_RESET
 from accounts.errors import EmailTaken, NothingToDo, StepUpRequired
@@ -64,7 +64,7 @@ class UserActView(StaffView):
             raise NotFound(f"There is no such act: {', '.join(ACTS)}.")
         if change.step_up:
             step_up.require_recent(signed_in(request))
-        await services.perform(actor_id=signed_in(request).id, user_id=user_id, change=change)
+        await services.perform(actor_id=caller_id(request), user_id=user_id, change=change)
 
 
 class UserRestoreView(StaffView):
@@ -91,4 +91,4 @@ class UserRestoreView(StaffView):
         Needs a sign-in, step-up or machine's token of the last ten minutes.
         """
         step_up.require_recent(signed_in(request))
-        await privacy.restore_for_staff(actor_id=signed_in(request).id, user_id=user_id)
+        await privacy.restore_for_staff(actor_id=caller_id(request), user_id=user_id)

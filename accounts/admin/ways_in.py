@@ -129,7 +129,7 @@ def _taken(row: Row, caller_id: UUID, user_id: UUID) -> bool:
 def _listed(
     model_admin: UserAdmin, request: HttpRequest, user: User, *, problem: str = "", status: int = 200
 ) -> HttpResponse:
-    """Return the page; who has no second factor sees no buttons."""
+    """Return the page, without buttons for staff who have no second factor."""
     context = {
         **model_admin.admin_site.each_context(request),
         "title": f"Ways in of {user}",

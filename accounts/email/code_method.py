@@ -1,8 +1,8 @@
 """A code that is mailed, as a way for people without a password to prove again who they are.
 
-Who signs in with another provider, by passkey or by mail alone has nothing else to show. The mailbox could set a
-password anyway, so this gives nobody more; who has a password shows that, for a session and an open mailbox are often
-in the same browser.
+Somebody who signs in with another provider, by passkey or by mail alone has nothing else to show. The mailbox could set
+a password anyway, so this gives nobody more. People with a password show that, for a session and an open mailbox are
+often in the same browser.
 """
 
 import uuid

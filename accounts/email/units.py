@@ -121,7 +121,7 @@ def prove_by_code(found: FoundToken) -> user_queries.Credentials:
 def repeat_sign_up_code(key: str, *, user_id: uuid.UUID, epoch: int) -> uuid.UUID:
     """Queue another message for the account that a page's sign-up made; return the new token's id.
 
-    Who types its code keeps the account's password (``BySignUp``), so the account has to be the one that was made,
+    Its code, typed, keeps the account's password (``BySignUp``), so the account has to be the one that was made,
     with the password it was made with. Else the token is a dummy: it looks the same, and opens nothing. Five queries,
     no matter which.
 

@@ -38,7 +38,6 @@ class ResetRequestView(OpenView):
     @extend_schema(
         operation_id="access_password_reset",
         summary="Ask for a message that lets me choose a new password",
-        tags=["access"],
         request=EmailInput,
         responses={202: ACCEPTED, 400: ValidationFailed, 429: Throttled},
     )
@@ -55,7 +54,6 @@ class ResetConfirmView(OpenView):
     @extend_schema(
         operation_id="access_password_reset_confirm",
         summary="Choose a new password with the token of a message",
-        tags=["access"],
         request=ResetPasswordInput,
         responses={204: None, 400: (ValidationFailed, InvalidEmailToken), 429: Throttled, 503: Overloaded},
     )
@@ -73,7 +71,6 @@ class VerifyEmailView(AsyncAPIView):
     @extend_schema(
         operation_id="access_email_verify",
         summary="Confirm an address with the token of a message",
-        tags=["access"],
         auth=[{}, {"bearer": []}, {"cookie": []}],  # type: ignore[list-item]  # published as it is; the annotation knows names only
         request=VerifyEmailInput,
         responses={
@@ -106,7 +103,6 @@ class RestoreView(OpenView):
     @extend_schema(
         operation_id="access_me_restore",
         summary="Take the deletion of my account back with the token of a message",
-        tags=["access"],
         request=EmailTokenInput,
         responses={204: None, 400: (ValidationFailed, InvalidEmailToken), 409: EmailTaken, 429: Throttled},
     )
@@ -122,7 +118,6 @@ class ResendView(OpenView):
     @extend_schema(
         operation_id="access_email_verify_resend",
         summary="Ask for another message that verifies my address",
-        tags=["access"],
         request=EmailInput,
         responses={202: ACCEPTED, 400: ValidationFailed, 429: Throttled},
     )
@@ -139,7 +134,6 @@ class ChangeEmailView(AsyncAPIView):
     @extend_schema(
         operation_id="access_email_change",
         summary="Ask to use another address",
-        tags=["access"],
         request=ChangeEmailInput,
         responses={
             202: OpenApiResponse(None, "Always with a right password: the change happens when the message is opened."),

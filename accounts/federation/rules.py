@@ -1,7 +1,7 @@
 """What an identity may open: pure rules, against the ways in which accounts are taken over by linking.
 
 Sources: Sudhodanan & Paverd, "Pre-hijacked accounts" (USENIX Security 2022); Descope, "nOAuth" (2023). An address that
-a provider names opens no account by itself: who has the account signs in to it, and then the identity is linked.
+a provider names opens no account by itself: the person signs in to the account, and then the identity is linked.
 """
 
 import enum

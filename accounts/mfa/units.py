@@ -33,7 +33,7 @@ _FORGET: Final = tuple(CompiledDelete(partial(_rows_of, factor.model)) for facto
 def reset(user_id: uuid.UUID, actor_id: uuid.UUID) -> bool:
     """Take every factor away, end every session and tell the person; return whether they had any.
 
-    Who has no other way in than a passkey gets the link by which they choose a password.
+    A person with no other way in than a passkey gets the link by which they choose a password.
 
     Args:
         user_id: The person whose factors go.

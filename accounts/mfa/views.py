@@ -20,9 +20,7 @@ class MfaView(AsyncAPIView):
 
     while_acting = frozenset({"GET"})
 
-    @extend_schema(
-        operation_id="access_mfa", summary="My second factors", tags=["access"], request=None, responses={200: MfaOut}
-    )
+    @extend_schema(operation_id="access_mfa", summary="My second factors", request=None, responses={200: MfaOut})
     async def get(self, request: ApiRequest) -> MfaOut:
         """Return which factors the person has, and how many recovery codes are left."""
         return await services.overview(user_id=signed_in(request).id)
@@ -37,7 +35,6 @@ class UserMfaView(StaffView):
     @extend_schema(
         operation_id="users_mfa_reset",
         summary="Take away a user's second factors",
-        tags=["staff"],
         request=None,
         responses={
             204: OpenApiResponse(None, "The user has no second factor now; if they had one, every session has ended."),
@@ -50,8 +47,8 @@ class UserMfaView(StaffView):
     async def delete(self, request: ApiRequest, user_id: uuid.UUID) -> None:
         """Take every factor away; the person gets a message and signs in with the password alone.
 
-        Who has no password and no other way in than a passkey gets a link to choose one. Where the address is not
-        verified, that is 409 `last_way_in`, and nothing has happened: deactivate the account to keep somebody out.
+        A user with no password and no other way in than a passkey gets a link to choose one. Where the address is not
+        verified, the answer is 409 `last_way_in` and nothing changes: deactivate the account to keep somebody out.
         """
         who = signed_in(request)
         step_up.require_recent(who)

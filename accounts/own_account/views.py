@@ -36,7 +36,6 @@ class SignupView(AsyncAPIView):
     @extend_schema(
         operation_id="access_signup",
         summary="Create an account",
-        tags=["access"],
         request=SignupInput,
         responses={
             201: UserOut,
@@ -68,7 +67,7 @@ class MeView(AsyncAPIView):
 
     while_acting = frozenset({"GET"})
 
-    @extend_schema(operation_id="access_me", summary="Who am I", tags=["access"], request=None, responses={200: MeOut})
+    @extend_schema(operation_id="access_me", summary="Who am I", request=None, responses={200: MeOut})
     async def get(self, request: ApiRequest) -> MeOut:
         """Return the person as the access token's session was last confirmed; no query while that is fresh.
 
@@ -80,7 +79,6 @@ class MeView(AsyncAPIView):
     @extend_schema(
         operation_id="access_me_update",
         summary="Change my name",
-        tags=["access"],
         request=ProfileInput,
         responses={200: MeOut, 400: ValidationFailed},
     )
@@ -97,7 +95,6 @@ class MeView(AsyncAPIView):
     @extend_schema(
         operation_id="access_me_delete",
         summary="Delete my account",
-        tags=["access"],
         request=DeleteAccountInput,
         responses={
             204: None,
@@ -131,7 +128,6 @@ class LanguageView(AsyncAPIView):
     @extend_schema(
         operation_id="access_me_language",
         summary="My language",
-        tags=["access"],
         request=None,
         responses={200: LanguageOut},
     )
@@ -142,7 +138,6 @@ class LanguageView(AsyncAPIView):
     @extend_schema(
         operation_id="access_me_language_set",
         summary="Choose my language",
-        tags=["access"],
         request=LanguageInput,
         responses={200: LanguageOut, 400: ValidationFailed},
     )

@@ -65,5 +65,5 @@ class InvitationPage(TokenPage):
         return self._page(token=token, errors=errors, status=ValidationFailed.status, **about | typed)
 
     def _failed(self, error: DomainError, **context: Any) -> HttpResponse:
-        """Return what went wrong; who has an account is led to signing in."""
+        """Return what went wrong; a person with an account is led to signing in."""
         return super()._failed(error, taken=isinstance(error, EmailTaken), **context)

@@ -20,7 +20,6 @@ class ExportView(AsyncAPIView):
     @extend_schema(
         operation_id="access_me_export",
         summary="Everything held about me",
-        tags=["access"],
         parameters=[
             OpenApiParameter("Content-Disposition", str, OpenApiParameter.HEADER, response=[200], description="A file.")
         ],

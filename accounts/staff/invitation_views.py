@@ -7,16 +7,16 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.permissions import IsAuthenticated
 from rest_framework.response import Response
 
-from accounts.access.permissions import InvitationPermission, StaffView
+from accounts.access.permissions import InvitationPermission, StaffView, caller_id
 from accounts.errors import SignUpClosed, StepUpRequired
 from accounts.invitations import services as invitations
 from accounts.invitations.errors import InvitationExists
 from accounts.invitations.inputs import InvitationInput
 from accounts.invitations.outputs import InvitationOut, InvitationPage
 from accounts.staff.inputs import InvitationListInput
-from accounts.staff.views import caller_id, listed
 from accounts.users import step_up
 from accounts.users.signed_in import signed_in
+from ironauth.infrastructure.api.paging import listed
 from ironauth.infrastructure.api.parsers import validated_query
 from ironauth.infrastructure.api.views import ApiRequest
 from ironauth.infrastructure.core.errors import NotFound, PermissionDenied, Throttled, ValidationFailed
@@ -33,7 +33,6 @@ class InvitationsView(StaffView):
     @extend_schema(
         operation_id="invitations_list",
         summary="List invitations",
-        tags=["staff"],
         parameters=[InvitationListInput],
         request=None,
         responses={200: InvitationPage, 400: ValidationFailed, 403: PermissionDenied},
@@ -47,7 +46,6 @@ class InvitationsView(StaffView):
     @extend_schema(
         operation_id="invitations_create",
         summary="Invite somebody",
-        tags=["staff"],
         request=InvitationInput,
         responses={
             201: InvitationOut,
@@ -80,7 +78,6 @@ class InvitationView(StaffView):
     @extend_schema(
         operation_id="invitations_withdraw",
         summary="Withdraw an invitation",
-        tags=["staff"],
         request=None,
         responses={204: None, 403: PermissionDenied, 404: NotFound},
     )

@@ -11,9 +11,15 @@ from rest_framework import exceptions as drf
 from rest_framework.permissions import IsAuthenticated
 from rest_framework.response import Response
 from rest_framework.serializers import BaseSerializer
-from rest_framework.utils.urls import replace_query_param
 
-from accounts.access.permissions import AuditPermission, MembershipPermission, RolePermission, StaffView, UserPermission
+from accounts.access.permissions import (
+    AuditPermission,
+    MembershipPermission,
+    RolePermission,
+    StaffView,
+    UserPermission,
+    caller_id,
+)
 from accounts.audit import exporting
 from accounts.audit.exporting import Format
 from accounts.audit.outputs import AuditPage
@@ -24,7 +30,7 @@ from accounts.users import step_up
 from accounts.users.inputs import RoleCreateInput, UserCreateInput, UserPatchInput
 from accounts.users.outputs import RoleOut, RolePage, UserOut, UserPage
 from accounts.users.signed_in import signed_in
-from ironauth.infrastructure.api.paging import Page
+from ironauth.infrastructure.api.paging import listed
 from ironauth.infrastructure.api.parsers import validated_query
 from ironauth.infrastructure.api.problem import flatten
 from ironauth.infrastructure.api.views import ApiRequest
@@ -45,7 +51,6 @@ class UsersView(StaffView):
     @extend_schema(
         operation_id="users_list",
         summary="List users",
-        tags=["staff"],
         parameters=[UserListInput],
         request=None,
         responses={200: UserPage, 400: ValidationFailed, 403: PermissionDenied},
@@ -59,7 +64,6 @@ class UsersView(StaffView):
     @extend_schema(
         operation_id="users_create",
         summary="Create a user",
-        tags=["staff"],
         request=UserCreateInput,
         responses={201: UserOut, 400: ValidationFailed, 401: StepUpRequired, 403: PermissionDenied, 409: EmailTaken},
     )
@@ -85,7 +89,6 @@ class UserView(StaffView):
     @extend_schema(
         operation_id="users_read",
         summary="Read a user",
-        tags=["staff"],
         request=None,
         responses={200: UserOut, 403: PermissionDenied, 404: NotFound},
     )
@@ -96,7 +99,6 @@ class UserView(StaffView):
     @extend_schema(
         operation_id="users_update",
         summary="Change a user",
-        tags=["staff"],
         request=UserPatchInput,
         responses={
             200: UserOut,
@@ -124,7 +126,6 @@ class UserView(StaffView):
     @extend_schema(
         operation_id="users_delete",
         summary="Delete a user",
-        tags=["staff"],
         request=None,
         responses={
             204: None,
@@ -152,7 +153,6 @@ class MembershipView(StaffView):
     @extend_schema(
         operation_id="users_role_give",
         summary="Give a role",
-        tags=["staff"],
         request=None,
         responses={204: None, 401: StepUpRequired, 403: PermissionDenied, 404: NotFound},
     )
@@ -167,7 +167,6 @@ class MembershipView(StaffView):
     @extend_schema(
         operation_id="users_role_take",
         summary="Take a role",
-        tags=["staff"],
         request=None,
         responses={204: None, 401: StepUpRequired, 403: PermissionDenied, 404: NotFound},
     )
@@ -189,7 +188,6 @@ class RolesView(StaffView):
     @extend_schema(
         operation_id="roles_list",
         summary="List roles",
-        tags=["staff"],
         parameters=[RoleListInput],
         request=None,
         responses={200: RolePage, 400: ValidationFailed, 403: PermissionDenied},
@@ -203,7 +201,6 @@ class RolesView(StaffView):
     @extend_schema(
         operation_id="roles_create",
         summary="Create a role",
-        tags=["staff"],
         request=RoleCreateInput,
         responses={
             201: RoleOut,
@@ -233,7 +230,6 @@ class AuditView(StaffView):
     @extend_schema(
         operation_id="audit_list",
         summary="List security-relevant events",
-        tags=["staff"],
         parameters=[AuditListInput],
         request=None,
         responses={200: AuditPage, 400: ValidationFailed, 403: PermissionDenied},
@@ -254,7 +250,6 @@ class AuditExportView(StaffView):
     @extend_schema(
         operation_id="audit_export",
         summary="Export security-relevant events",
-        tags=["staff"],
         parameters=[
             AuditExportInput,
             OpenApiParameter(
@@ -306,31 +301,3 @@ async def _validated(
         except ValidationFailed as unknown:
             raise ValidationFailed(errors=(*flatten(refused.detail), *unknown.errors)) from refused
         raise
-
-
-def caller_id(request: ApiRequest) -> uuid.UUID:
-    """Return the id of the person behind the request."""
-    who: Any = request.user
-    user_id: uuid.UUID = who.id
-    return user_id
-
-
-def listed[T](make: Callable[..., T], request: ApiRequest, page: Page[Any]) -> T:
-    """Return one page of a list as ``make`` builds it, with the addresses of the pages beside it.
-
-    Args:
-        make: The class of the answer.
-        request: The request for this page.
-        page: The rows, with the cursors of the pages beside it.
-    """
-    return make(results=tuple(page.rows), next=page_url(request, page.next), previous=page_url(request, page.previous))
-
-
-def page_url(request: ApiRequest, cursor: str | None) -> str | None:
-    """Return this page's address with another cursor.
-
-    Args:
-        request: The request for this page; its other parameters stay.
-        cursor: The other page's; None where there is no such page.
-    """
-    return None if cursor is None else replace_query_param(request.build_absolute_uri(), "cursor", cursor)

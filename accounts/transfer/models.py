@@ -55,7 +55,7 @@ class ImportedUser(models.Model):
 class LeftAddress(models.Model):
     """An address that an account had before it was deleted or got another one, while old systems are asked for people.
 
-    Who was here and has left does not come back from there. ``digest``: a MAC under a master key, no address. All rows
+    A person who has left here does not come back from there. ``digest``: a MAC under a master key, no address. All rows
     go when lazy migration has ended.
     """
 

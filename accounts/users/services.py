@@ -14,8 +14,8 @@ from accounts.errors import EmailNotVerified, InvalidCredentials, PasswordChange
 from accounts.lockout import throttling
 from accounts.lockout.rate_limits import Refused
 from accounts.lockout.throttling import Attempt, PendingAttempt
-from accounts.passwords import elsewhere
 from accounts.passwords import hashing as passwords
+from accounts.passwords import old_system
 from accounts.passwords.breached import require_unbreached
 from accounts.passwords.policy import require_policy
 from accounts.users import queries as user_queries
@@ -73,8 +73,8 @@ async def authenticate(*, email: str, password: str, context: ClientContext = th
     and raise the same error. Its audit event is one insert for all of them, and the answer does not wait for it; the
     answer leaves at an even time.
 
-    Where nobody here has the address and an old system is asked (``elsewhere``), the person may move here in this very
-    sign-in. While that is on, every refusal leaves after a whole number of ``elsewhere.step_s`` seconds.
+    Where nobody here has the address and an old system is asked (``passwords.old_system``), the person may move here in
+    this very sign-in. While that is on, every refusal leaves after a whole number of ``old_system.step_s`` seconds.
 
     After a right password an outdated hash is upgraded, which never fails the sign-in. Count and account are read in
     one unit of work: four queries, three with Redis.
@@ -93,12 +93,12 @@ async def authenticate(*, email: str, password: str, context: ClientContext = th
     hash_pool().require_capacity()
     began = time.monotonic_ns()
     attempt, found = await admit(email, context)
-    moves = settings.IRONAUTH_LAZY_MIGRATION != "off" and elsewhere.is_asked()
+    moves = settings.IRONAUTH_LAZY_MIGRATION != "off" and old_system.is_asked()
     why_not: Reason | None = None
     try:
         verdict = await passwords.verify_password(password, found.encoded if found else None)
         if moves and found is None:
-            there = await elsewhere.find(email=email, password=password, began_ns=began)
+            there = await old_system.find(email=email, password=password, began_ns=began)
             if isinstance(there, Reason):
                 why_not = there
             else:
@@ -112,7 +112,7 @@ async def authenticate(*, email: str, password: str, context: ClientContext = th
         get_logger().info("sign_in_refused", user_id=str(user_id) if user_id else None)
         details = {"reason": why_not or refusal_reason(found, right=verdict.ok)}
         await audit.record_later(Event.SIGN_IN, outcome=Outcome.FAILURE, user_id=user_id, details=details)
-        await wait_for_step(began, elsewhere.step_s() if moves else REFUSAL_STEP_S)
+        await wait_for_step(began, old_system.step_s() if moves else REFUSAL_STEP_S)
         raise InvalidCredentials(
             InvalidCredentials.detail_where_proof_is_required if emails.is_proof_required() else None
         )

@@ -5,8 +5,7 @@ import uuid
 from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework.permissions import IsAuthenticated
 
-from accounts.access.permissions import MembershipPermission, StaffView
-from accounts.users.signed_in import signed_in
+from accounts.access.permissions import MembershipPermission, StaffView, caller_id
 from accounts.verdict import services
 from accounts.verdict.outputs import Verdict
 from ironauth.infrastructure.api.views import ApiRequest
@@ -22,13 +21,12 @@ class VerdictView(StaffView):
     @extend_schema(
         operation_id="users_verdict",
         summary="Tell whether a user can sign in, and why not",
-        tags=["staff"],
         request=None,
         responses={200: Verdict, 403: PermissionDenied, 404: NotFound},
     )
     async def get(self, request: ApiRequest, user_id: uuid.UUID) -> Verdict:
         """Return the first reason that keeps the user out, as code and sentence, and since and until when."""
-        return await services.verdict(actor_id=signed_in(request).id, user_id=user_id)
+        return await services.verdict(actor_id=caller_id(request), user_id=user_id)
 
 
 class FailuresView(StaffView):
@@ -40,7 +38,6 @@ class FailuresView(StaffView):
     @extend_schema(
         operation_id="users_failures_forgive",
         summary="Forgive a user's failed sign-ins",
-        tags=["staff"],
         request=None,
         responses={
             204: OpenApiResponse(None, "The next try is let in at once; counts of client addresses stay."),
@@ -50,4 +47,4 @@ class FailuresView(StaffView):
     )
     async def delete(self, request: ApiRequest, user_id: uuid.UUID) -> None:
         """Reset the counts of wrong passwords and second factors of the account."""
-        await services.forgive_failures(actor_id=signed_in(request).id, user_id=user_id)
+        await services.forgive_failures(actor_id=caller_id(request), user_id=user_id)

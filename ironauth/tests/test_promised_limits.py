@@ -43,7 +43,7 @@ PROMISED: Final[dict[str, float]] = {
     "accounts.mfa.passkeys.challenges.LIFE_S": 300,
     "accounts.users.step_up.RECENT_S": 600,
     "accounts.outbox.queue.FIRST_RETRY_S": 15,
-    "accounts.passwords.elsewhere.RESERVE_S": 0.5,
+    "accounts.passwords.old_system.RESERVE_S": 0.5,
     "accounts.passwords.formats.MAX_ENCODED_LENGTH": 256,
     "accounts.passwords.formats.MAX_LENGTH": 1_024,
     "accounts.passwords.formats.bcrypt.MAX_ROUNDS": 14,

@@ -1,7 +1,7 @@
 """Clients that are a superuser's alone to make, to change and to give a secret to.
 
-They act for people without asking them, on people's accounts, or on everybody's: who has such a client's secret, or
-sets its addresses, could act as people with rights that the caller does not hold.
+They act for people without asking them, on people's accounts, or on everybody's. With such a client's secret, or its
+addresses, a caller could act as people with rights that the caller does not hold.
 """
 
 from collections.abc import Iterable

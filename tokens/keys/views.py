@@ -22,7 +22,6 @@ class JwksView(AsyncAPIView):
     @extend_schema(
         operation_id="jwks",
         summary="Public keys that verify access tokens",
-        tags=["system"],
         responses={200: JwkSet, 304: OpenApiResponse(None, "The key set still has the ETag of If-None-Match.")},
     )
     async def get(self, request: ApiRequest) -> HttpResponse:

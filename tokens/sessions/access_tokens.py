@@ -57,7 +57,7 @@ def of_session(
     """
     now = int(clock.unix())
     given = opened.scope if scope is None else scope
-    # Who acts as a person brings none of the person's roles to applications: they may open what staff may not.
+    # Staff who act as a person bring none of the person's roles to applications: roles may open what staff may not.
     acts, roles = opened.actor_id is not None, opened.account.user.roles if tells_roles(given) else ()
     life = settings.IRONAUTH_ACCESS_TOKEN_S if life_s is None else life_s
     claims = AccessClaims(

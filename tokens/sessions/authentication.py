@@ -329,7 +329,7 @@ async def _user_of(claims: AccessClaims) -> UUID:
     """Return whose the token is; raise ``InvalidToken`` when a client of it is not, or no longer, one of ours."""
     if claims.client_id == FIRST_PARTY_CLIENT:
         return claims.sub
-    # Who acts for another client acts as long as that one may.
+    # A client that acts for another one acts as long as that one may.
     client, *others = [await clients.find(name) for name in claims.holders]
     if client is None or None in others:
         raise InvalidToken("client")

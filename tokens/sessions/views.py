@@ -23,7 +23,6 @@ class SessionsView(AsyncAPIView):
     @extend_schema(
         operation_id="access_sessions_list",
         summary="List the caller's sessions",
-        tags=["access"],
         responses={200: list[SessionOut], 400: TwoCredentials, 401: InvalidToken},
     )
     async def get(self, request: ApiRequest) -> list[SessionOut]:
@@ -33,7 +32,6 @@ class SessionsView(AsyncAPIView):
     @extend_schema(
         operation_id="access_sessions_end_others",
         summary="Sign out everywhere else",
-        tags=["access"],
         request=None,
         responses={
             204: OpenApiResponse(None, "Only the session that asked is left."),
@@ -56,7 +54,6 @@ class SessionView(AsyncAPIView):
     @extend_schema(
         operation_id="access_sessions_end",
         summary="End one of the caller's sessions",
-        tags=["access"],
         request=None,
         responses={
             204: OpenApiResponse(None, "The session is over."),

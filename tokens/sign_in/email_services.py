@@ -1,7 +1,7 @@
 """Signing in with a code that is mailed: asking for one, and a session for it. Async, keyword-only.
 
 Between the two is a token. It says which code was asked for, and was asked here: a ``stateless_token`` of the code's id
-and its expiry, 70 characters. Who asked for the code has it, and nobody else: a code that somebody is talked out of is
+and its expiry, 70 characters. Only the browser that asked for the code has it: a code that somebody is talked out of is
 worth nothing without it.
 """
 

@@ -42,7 +42,6 @@ class EmailCodeView(AsyncAPIView):
     @extend_schema(
         operation_id="access_signin_email",
         summary="Ask for a code by e-mail to sign in with",
-        tags=["access"],
         request=EmailInput,
         responses={200: AskedCode, 404: NotFound, 429: Throttled},
     )
@@ -64,7 +63,6 @@ class StepUpEmailView(AsyncAPIView):
     @extend_schema(
         operation_id="access_step_up_email",
         summary="Ask for a code by e-mail to prove once more who I am",
-        tags=["access"],
         request=None,
         responses={
             202: OpenApiResponse(
@@ -93,7 +91,6 @@ class EmailSignInView(AsyncAPIView):
     @extend_schema(
         operation_id="access_signin_email_confirm",
         summary="Sign in with the code that was mailed",
-        tags=["access"],
         request=EmailCodeInput,
         responses={
             200: TokenPair,

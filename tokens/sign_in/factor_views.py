@@ -31,7 +31,6 @@ class SignInMfaView(AsyncAPIView):
     @extend_schema(
         operation_id="access_signin_mfa",
         summary="Finish a sign-in with a second factor",
-        tags=["access"],
         request=SignInMfaInput,
         responses={
             200: TokenPair,
@@ -59,7 +58,6 @@ class StepUpView(AsyncAPIView):
     @extend_schema(
         operation_id="access_step_up",
         summary="Prove once more who I am",
-        tags=["access"],
         request=StepUpInput,
         responses={
             204: OpenApiResponse(None, "For ten minutes this session may do what `step_up_required` kept it from."),
@@ -73,7 +71,7 @@ class StepUpView(AsyncAPIView):
     async def post(self, request: ApiRequest) -> None:
         """Note in the session that its person is here: by a second factor where they have one, else the password.
 
-        Who has neither sends the `email_code` of `POST /step-up/email`.
+        A person who has neither sends the `email_code` of `POST /step-up/email`.
         """
         data = await self.validated(request, StepUpInput)
         await factor_services.step_up(

@@ -29,7 +29,6 @@ class SignInOptionsView(AsyncAPIView):
     @extend_schema(
         operation_id="access_signin_passkey_options",
         summary="Ask for what signs in with a passkey",
-        tags=["access"],
         request=None,
         responses={200: PasskeyOptions, 429: Throttled},
     )
@@ -47,7 +46,6 @@ class PasskeySignInView(AsyncAPIView):
     @extend_schema(
         operation_id="access_signin_passkey",
         summary="Sign in with a passkey instead of a password",
-        tags=["access"],
         request=PasskeySignInInput,
         responses={
             200: TokenPair,
@@ -78,7 +76,6 @@ class SecondFactorOptionsView(AsyncAPIView):
     @extend_schema(
         operation_id="access_signin_mfa_options",
         summary="Ask for what finishes a sign-in with a passkey",
-        tags=["access"],
         request=MfaTokenInput,
         responses={200: PasskeyOptions, 400: ValidationFailed, 401: InvalidMfaToken},
     )
@@ -96,7 +93,6 @@ class StepUpOptionsView(AsyncAPIView):
     @extend_schema(
         operation_id="access_step_up_options",
         summary="Ask for what confirms my session with a passkey",
-        tags=["access"],
         request=None,
         responses={200: PasskeyOptions, 401: InvalidToken, 403: CrossOrigin},
     )

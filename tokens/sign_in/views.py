@@ -73,7 +73,6 @@ class SignInView(AsyncAPIView):
     @extend_schema(
         operation_id="access_signin",
         summary="Sign in with e-mail address and password",
-        tags=["access"],
         request={"application/json": SignInInput, "application/x-www-form-urlencoded": SignInForm},
         # Named here, where every operation has it: openapi-python-client 0.28 and 0.29 write a module that cannot be
         # imported for an operation of two kinds of body and no optional parameter.
@@ -112,7 +111,6 @@ class RefreshView(AsyncAPIView):
     @extend_schema(
         operation_id="access_refresh",
         summary="Exchange a refresh token for the next token pair",
-        tags=["access"],
         request=RefreshTokenInput,
         responses={
             200: TokenPair,
@@ -152,7 +150,6 @@ class LogoutView(AsyncAPIView):
     @extend_schema(
         operation_id="access_logout",
         summary="End this session",
-        tags=["access"],
         auth=[{"bearer": []}, {"cookie": []}, {}],  # type: ignore[list-item] # requirements, as OpenAPI writes them
         request=RefreshTokenInput,
         responses={204: CLEARED, 400: TwoCredentials, 401: (NotAuthenticated, InvalidToken), 403: CrossOrigin},
@@ -201,7 +198,6 @@ class LogoutAllView(AsyncAPIView):
     @extend_schema(
         operation_id="access_logout_all",
         summary="End every session of the caller",
-        tags=["access"],
         request=None,
         responses={204: CLEARED, 400: TwoCredentials, 401: InvalidToken, 403: CrossOrigin},
     )
@@ -221,7 +217,6 @@ class VerifyView(AsyncAPIView):
     @extend_schema(
         operation_id="access_verify",
         summary="Check a credential, for forward-auth",
-        tags=["access"],
         parameters=[
             OpenApiParameter("scope", str, description="What the token has to be good for, separated by spaces."),
             *(
@@ -267,7 +262,6 @@ class PasswordView(AsyncAPIView):
     @extend_schema(
         operation_id="access_password_change",
         summary="Change the password and end all other sessions",
-        tags=["access"],
         request=ChangePasswordInput,
         responses={
             200: TokenPair,

@@ -25,7 +25,6 @@ class UserSessionsView(StaffView):
     @extend_schema(
         operation_id="users_sessions_list",
         summary="List a user's sessions",
-        tags=["staff"],
         responses={
             200: list[SessionOut],
             400: (TwoCredentials, ValidationFailed),
@@ -42,7 +41,6 @@ class UserSessionsView(StaffView):
     @extend_schema(
         operation_id="users_sessions_end",
         summary="End every session of a user",
-        tags=["staff"],
         request=None,
         responses={
             204: OpenApiResponse(None, "Every session of the user is over."),

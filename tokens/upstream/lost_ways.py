@@ -57,8 +57,8 @@ def warning(provider: UpstreamProvider) -> str:
 def end_after_commit(*, provider_id: UUID, slug: str, actor_id: UUID | None) -> None:
     """End the sessions that began with a provider, once it is switched off for everybody to see.
 
-    Before that a sign-in could open one after the others were ended. In short transactions, each with its events: who
-    is interrupted saves the provider again.
+    Before that a sign-in could open one after the others were ended. In short transactions, each with its events: after
+    an interruption the provider is saved again.
 
     Args:
         provider_id: The provider.

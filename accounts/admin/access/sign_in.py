@@ -57,7 +57,7 @@ def may_enter(request: HttpRequest) -> bool:
 
 
 def sign_out(request: HttpRequest) -> None:
-    """Replace the browser's session by a new one. Who was signed in is signed out, with all that ends with it.
+    """Replace the browser's session by a new one. The person before is signed out.
 
     Django's ``login`` drops the session of somebody else and tells nobody.
     """

@@ -24,8 +24,8 @@ from accounts.conftest import MakeUser
 from accounts.lazy_migration import asking
 from accounts.lazy_migration.tests.old_system import EMAIL, PASSWORD, Asked, OldSystem, Said, endpoint, person
 from accounts.outbox.models import OutgoingMail
-from accounts.passwords import elsewhere
 from accounts.passwords.formats import MAX_LENGTH
+from accounts.passwords.old_system import RESERVE_S
 from accounts.privacy import units as deletions
 from accounts.transfer import queries
 from accounts.transfer import units as transfer
@@ -398,7 +398,7 @@ async def test_nobody_can_tell_who_has_an_account(
     answers, waits, hashes = transcripts["to_nobody"]
     assert hashes == len(waits)
     assert [answer[0] for answer in answers] == [401] * 10 + [429] * 2
-    assert waits == [settings.IRONAUTH_LAZY_MIGRATION_TIMEOUT_S + elsewhere.RESERVE_S] * 10
+    assert waits == [settings.IRONAUTH_LAZY_MIGRATION_TIMEOUT_S + RESERVE_S] * 10
     for name, transcript in transcripts.items():
         assert transcript == transcripts["to_nobody"], name
 

@@ -20,7 +20,6 @@ class KeptDevicesView(AsyncAPIView):
     @extend_schema(
         operation_id="access_kept_devices",
         summary="List the devices on which my second factor is not asked for",
-        tags=["access"],
         request=None,
         responses={200: list[KeptDeviceOut]},
     )
@@ -35,7 +34,6 @@ class KeptDeviceView(AsyncAPIView):
     @extend_schema(
         operation_id="access_kept_devices_end",
         summary="Keep one of my devices no longer",
-        tags=["access"],
         request=None,
         responses={
             204: OpenApiResponse(None, "The next sign-in on it asks for the second factor."),

@@ -22,7 +22,6 @@ class PasskeyOptionsView(AsyncAPIView):
     @extend_schema(
         operation_id="access_mfa_passkeys_options",
         summary="Ask for what makes a passkey",
-        tags=["access"],
         request=None,
         responses={200: PasskeyOptions, 401: StepUpRequired, 409: TooManyPasskeys},
     )
@@ -39,7 +38,6 @@ class PasskeysView(AsyncAPIView):
     @extend_schema(
         operation_id="access_mfa_passkeys_add",
         summary="Add a passkey",
-        tags=["access"],
         request=NewPasskeyInput,
         responses={
             201: AddedPasskey,
@@ -65,7 +63,6 @@ class PasskeyView(AsyncAPIView):
     @extend_schema(
         operation_id="access_mfa_passkeys_rename",
         summary="Rename one of my passkeys",
-        tags=["access"],
         request=RenamePasskeyInput,
         responses={200: PasskeyOut, 400: ValidationFailed, 404: NotFound},
     )
@@ -77,7 +74,6 @@ class PasskeyView(AsyncAPIView):
     @extend_schema(
         operation_id="access_mfa_passkeys_remove",
         summary="Remove one of my passkeys",
-        tags=["access"],
         request=None,
         responses={
             204: OpenApiResponse(None, "It opens nothing any more; recovery codes went with the last factor."),

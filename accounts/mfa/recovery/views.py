@@ -20,7 +20,6 @@ class RecoveryCodesView(AsyncAPIView):
     @extend_schema(
         operation_id="access_mfa_recovery_codes",
         summary="Make new recovery codes",
-        tags=["access"],
         request=PasswordInput,
         responses={
             200: RecoveryCodes,

@@ -22,7 +22,6 @@ class TotpView(AsyncAPIView):
     @extend_schema(
         operation_id="access_mfa_totp_start",
         summary="Set up one-time codes",
-        tags=["access"],
         request=None,
         responses={200: TotpSetup, 401: StepUpRequired, 409: MfaAlreadyEnabled},
     )
@@ -35,7 +34,6 @@ class TotpView(AsyncAPIView):
     @extend_schema(
         operation_id="access_mfa_totp_remove",
         summary="Remove one-time codes",
-        tags=["access"],
         request=PasswordInput,
         responses={
             204: OpenApiResponse(None, "The app is no factor any more; recovery codes went with the last factor."),
@@ -60,7 +58,6 @@ class TotpConfirmView(AsyncAPIView):
     @extend_schema(
         operation_id="access_mfa_totp_confirm",
         summary="Confirm one-time codes with the first one",
-        tags=["access"],
         request=CodeInput,
         responses={
             200: RecoveryCodes,

@@ -100,7 +100,7 @@ def usual(kind: Kind) -> Iterator[Usual]:
         yield Usual(401, "No credential, or one that is not accepted", unproved)
         refused = ["insufficient_scope", "permission_denied", "acting_session"]
         refused += ["cross_origin", "delegated_token"] if kind.changes else []
-        refused += ["mfa_enrolment_required"] if kind.is_for_staff else []
+        refused += ["mfa_enrolment_required", "client_does_not_administer"] if kind.is_for_staff else []
         label = ("Change" if kind.changes else "") + ("Staff" if kind.is_for_staff else "")
         text = "Not allowed to this caller, or a cross-site request with the cookie"
         yield Usual(403, text, tuple(refused), label)

@@ -4,9 +4,12 @@ import base64
 import uuid
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 import msgspec
+from rest_framework.utils.urls import replace_query_param
 
+from ironauth.infrastructure.api.views import ApiRequest
 from ironauth.infrastructure.core import strict_json
 from ironauth.infrastructure.core.errors import FieldError, ValidationFailed
 
@@ -103,6 +106,27 @@ def moment(cursor: Cursor) -> datetime:
     if moment.tzinfo is None:
         raise ValueError
     return moment.astimezone(UTC)
+
+
+def listed[T](make: Callable[..., T], request: ApiRequest, page: Page[Any]) -> T:
+    """Return one page of a list as ``make`` builds it, with the addresses of the pages beside it.
+
+    Args:
+        make: The class of the answer.
+        request: The request for this page.
+        page: The rows, with the cursors of the pages beside it.
+    """
+    return make(results=tuple(page.rows), next=page_url(request, page.next), previous=page_url(request, page.previous))
+
+
+def page_url(request: ApiRequest, cursor: str | None) -> str | None:
+    """Return this page's address with another cursor.
+
+    Args:
+        request: The request for this page; its other parameters stay.
+        cursor: The other page's; None where there is no such page.
+    """
+    return None if cursor is None else replace_query_param(request.build_absolute_uri(), "cursor", cursor)
 
 
 def _refused() -> ValidationFailed:

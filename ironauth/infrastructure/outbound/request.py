@@ -23,7 +23,7 @@ class ExchangeFailedError(Exception):
 class Exchange:
     """One request to ``url`` and its answer; each step takes at most ``limit_s`` seconds, the answer ``longest`` bytes.
 
-    Who waits for it calls ``cut`` when it has waited long enough: a server that trickles must not keep the thread.
+    The caller that waits for it calls ``cut`` after its time: a server that trickles must not keep the thread.
     ``networks``: for an address that somebody else chose, the networks it may lead to that are not public. None: the
     operator chose it, and it may lead anywhere. ``status``: the answer's, once there is one.
     """

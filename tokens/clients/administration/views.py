@@ -1,17 +1,17 @@
 """Clients over HTTP: input, one service call, output. Scopes: ``clients:read``, ``clients:write``."""
 
-from typing import ClassVar, Final
+from typing import ClassVar
 from uuid import UUID
 
 from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework.permissions import IsAuthenticated
 from rest_framework.response import Response
 
-from accounts.access.permissions import StaffPermission, StaffView
+from accounts.access.permissions import StaffPermission, StaffView, caller_id
 from accounts.errors import StepUpRequired
-from accounts.staff.views import caller_id, listed
 from accounts.users import step_up
 from accounts.users.signed_in import signed_in
+from ironauth.infrastructure.api.paging import listed
 from ironauth.infrastructure.api.parsers import validated_query
 from ironauth.infrastructure.api.views import ApiRequest
 from ironauth.infrastructure.core.errors import NotFound, PermissionDenied, ValidationFailed
@@ -19,9 +19,6 @@ from tokens.clients.administration import services, units
 from tokens.clients.administration.errors import NoSecret, SecretReplaced
 from tokens.clients.administration.inputs import ClientCreateInput, ClientListInput, ClientPatchInput, RotateInput
 from tokens.clients.administration.outputs import ClientOut, ClientPage, ClientSecretShown
-from tokens.errors import InsufficientScope, NotAdministering
-
-FORBIDDEN: Final = (PermissionDenied, InsufficientScope, NotAdministering)
 
 
 class ClientPermission(StaffPermission):
@@ -49,7 +46,7 @@ class ClientsView(StaffView):
         summary="List clients",
         parameters=[ClientListInput],
         request=None,
-        responses={200: ClientPage, 400: ValidationFailed, 403: FORBIDDEN},
+        responses={200: ClientPage, 400: ValidationFailed, 403: PermissionDenied},
     )
     async def get(self, request: ApiRequest) -> ClientPage:
         """Return one page of clients, the newest first, without their secrets. Scope: `clients:read`."""
@@ -61,13 +58,13 @@ class ClientsView(StaffView):
         operation_id="clients_create",
         summary="Create a client",
         request=ClientCreateInput,
-        responses={201: ClientSecretShown, 400: ValidationFailed, 401: StepUpRequired, 403: FORBIDDEN},
+        responses={201: ClientSecretShown, 400: ValidationFailed, 401: StepUpRequired, 403: PermissionDenied},
     )
     async def post(self, request: ApiRequest) -> Response:
         """Create a client; with a `preset`, a name and an address are enough. Scope: `clients:write`.
 
-        `client_secret` is shown this once. Needs a sign-in or step-up of the last ten minutes, or a machine's token
-        that is no older. Only a superuser makes a client that is `trusted`, `administers`, or has the scope `account`.
+        `client_secret` is shown this once. Needs a sign-in, step-up or machine's token of the last ten minutes. Only a
+        superuser makes a client that is `trusted`, `administers`, or has the scope `account`.
         """
         values = await self.validated(request, ClientCreateInput)
         step_up.require_recent(signed_in(request))
@@ -85,7 +82,7 @@ class ClientView(StaffView):
         operation_id="clients_read",
         summary="Read a client",
         request=None,
-        responses={200: ClientOut, 403: FORBIDDEN, 404: NotFound},
+        responses={200: ClientOut, 403: PermissionDenied, 404: NotFound},
     )
     async def get(self, request: ApiRequest, client_id: UUID) -> ClientOut:
         """Return the client without its secrets. Scope: `clients:read`."""
@@ -99,7 +96,7 @@ class ClientView(StaffView):
             200: ClientSecretShown,
             400: ValidationFailed,
             401: StepUpRequired,
-            403: FORBIDDEN,
+            403: PermissionDenied,
             404: NotFound,
         },
     )
@@ -107,8 +104,8 @@ class ClientView(StaffView):
         """Change the fields that are sent. Scope: `clients:write`.
 
         A client that changes to `secret` gets its first one, which is shown this once; one that changes to another way
-        loses its secrets. Needs a sign-in, step-up or token of the last ten minutes. A client that is `trusted`,
-        `administers`, or has the scope `account` is a superuser's alone to change.
+        loses its secrets. Needs a sign-in, step-up or machine's token of the last ten minutes. A client that is
+        `trusted`, `administers`, or has the scope `account` is a superuser's alone to change.
         """
         values = await self.validated(request, ClientPatchInput)
         step_up.require_recent(signed_in(request))
@@ -118,12 +115,12 @@ class ClientView(StaffView):
         operation_id="clients_delete",
         summary="Delete a client",
         request=None,
-        responses={204: None, 401: StepUpRequired, 403: FORBIDDEN, 404: NotFound},
+        responses={204: None, 401: StepUpRequired, 403: PermissionDenied, 404: NotFound},
     )
     async def delete(self, request: ApiRequest, client_id: UUID) -> None:
         """Delete the client with its consents; its sessions end. Scope: `clients:write`.
 
-        Needs a sign-in, step-up or token of the last ten minutes. Disabling is the gentler way.
+        Needs a sign-in, step-up or machine's token of the last ten minutes. Disabling is the gentler way.
         """
         step_up.require_recent(signed_in(request))
         await services.delete_client(actor_id=caller_id(request), client_id=client_id)
@@ -143,7 +140,7 @@ class ClientSecretView(StaffView):
             200: ClientSecretShown,
             400: ValidationFailed,
             401: StepUpRequired,
-            403: FORBIDDEN,
+            403: PermissionDenied,
             404: NotFound,
             409: (NoSecret, SecretReplaced),
         },
@@ -151,7 +148,7 @@ class ClientSecretView(StaffView):
     async def post(self, request: ApiRequest, client_id: UUID) -> ClientSecretShown:
         """Make another secret and show it, this once; the newest before works on for a while. Scope: `clients:write`.
 
-        Needs a sign-in, step-up or token of the last ten minutes.
+        Needs a sign-in, step-up or machine's token of the last ten minutes.
         """
         values = await self.validated(request, RotateInput)
         step_up.require_recent(signed_in(request))
@@ -171,14 +168,14 @@ class ClientDisableView(StaffView):
         responses={
             200: OpenApiResponse(ClientOut, "It is refused, and its sessions are over."),
             401: StepUpRequired,
-            403: FORBIDDEN,
+            403: PermissionDenied,
             404: NotFound,
         },
     )
     async def post(self, request: ApiRequest, client_id: UUID) -> ClientOut:
         """Refuse the client and its tokens from now on, and end its sessions. Scope: `clients:write`.
 
-        Doing so twice is no error. Needs a sign-in, step-up or token of the last ten minutes.
+        Doing so twice is no error. Needs a sign-in, step-up or machine's token of the last ten minutes.
         """
         step_up.require_recent(signed_in(request))
         return await services.disable_client(actor_id=caller_id(request), client_id=client_id)
@@ -194,12 +191,12 @@ class ClientEnableView(StaffView):
         operation_id="clients_enable",
         summary="Enable a client",
         request=None,
-        responses={200: ClientOut, 401: StepUpRequired, 403: FORBIDDEN, 404: NotFound},
+        responses={200: ClientOut, 401: StepUpRequired, 403: PermissionDenied, 404: NotFound},
     )
     async def post(self, request: ApiRequest, client_id: UUID) -> ClientOut:
         """Let the client sign people in again; what was ended stays so. Scope: `clients:write`.
 
-        Doing so twice is no error. Needs a sign-in, step-up or token of the last ten minutes.
+        Doing so twice is no error. Needs a sign-in, step-up or machine's token of the last ten minutes.
         """
         step_up.require_recent(signed_in(request))
         return await services.enable_client(actor_id=caller_id(request), client_id=client_id)

@@ -1,26 +1,22 @@
 """Signing keys over HTTP: input, one service call, output. Scopes: ``keys:read``, ``keys:write``."""
 
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework.permissions import IsAuthenticated
 
-from accounts.access.permissions import StaffPermission, StaffView
+from accounts.access.permissions import StaffPermission, StaffView, caller_id
 from accounts.errors import StepUpRequired
-from accounts.staff.views import caller_id
 from accounts.users import step_up
 from accounts.users.signed_in import signed_in
 from ironauth.infrastructure.api.parsers import validated_query
 from ironauth.infrastructure.api.views import ApiRequest
 from ironauth.infrastructure.core.errors import PermissionDenied, ValidationFailed
-from tokens.errors import InsufficientScope, NotAdministering
 from tokens.keys.administration import services, units
 from tokens.keys.administration.errors import RotationRefused
 from tokens.keys.administration.inputs import FamilyInput, KeyListInput
 from tokens.keys.administration.outputs import KeyOut
 from tokens.keys.key_set import Family
-
-FORBIDDEN: Final = (PermissionDenied, InsufficientScope, NotAdministering)
 
 
 class KeyPermission(StaffPermission):
@@ -40,7 +36,7 @@ class KeysView(StaffView):
         summary="List signing keys",
         parameters=[KeyListInput],
         request=None,
-        responses={200: list[KeyOut], 400: ValidationFailed, 403: FORBIDDEN},
+        responses={200: list[KeyOut], 400: ValidationFailed, 403: PermissionDenied},
     )
     async def get(self, request: ApiRequest) -> list[KeyOut]:
         """Return the keys, the newest first, without their private parts. Scope: `keys:read`."""
@@ -55,7 +51,7 @@ class KeysView(StaffView):
             200: OpenApiResponse(list[KeyOut], "The keys of the family: one is active, one is next."),
             400: ValidationFailed,
             401: StepUpRequired,
-            403: FORBIDDEN,
+            403: PermissionDenied,
         },
     )
     async def post(self, request: ApiRequest) -> list[KeyOut]:
@@ -82,7 +78,7 @@ class KeyRotationView(StaffView):
             200: OpenApiResponse(KeyOut, "The key that signs from now on."),
             400: ValidationFailed,
             401: StepUpRequired,
-            403: FORBIDDEN,
+            403: PermissionDenied,
             409: RotationRefused,
         },
     )
@@ -110,7 +106,7 @@ class KeyDropView(StaffView):
         responses={
             200: OpenApiResponse(KeyOut, "The key that signs from now on."),
             401: StepUpRequired,
-            403: FORBIDDEN,
+            403: PermissionDenied,
             409: RotationRefused,
         },
     )

@@ -16,7 +16,7 @@ class PasswordFormInput(serializers.Serializer[Any]):
 
 
 class SignUpFormInput(SignupInput):
-    """Form of ``POST /oauth/signup``, without the state. Who is invited has a page of their own."""
+    """Form of ``POST /oauth/signup``, without the state. Invited people have a page of their own."""
 
     invitation = None  # type: ignore[assignment]  # leaves the field out, as the REST framework documents
 

@@ -54,7 +54,6 @@ class PushedRequestView(OAuthEndpoint):
     @extend_schema(
         operation_id="oauth_par",
         summary="Push an authorization request",
-        tags=["oauth"],
         request={"application/x-www-form-urlencoded": PushInput},
         responses={
             201: Pushed,

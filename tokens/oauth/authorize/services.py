@@ -110,8 +110,8 @@ def answer(state: AuthorizationState, decision: Decision) -> Decision:
 async def decide(*, request: AuthorizationRequest, client: Client, cookie: SsoCookie | None) -> Decision:
     """Return what comes next for a request from a browser with this cookie.
 
-    Who is signed in and has allowed it, or need not: 2 queries, 1 more unless the client is trusted, 1 more once a
-    minute.
+    For a person who is signed in and has allowed it, or need not: 2 queries, 1 more unless the client is trusted, 1
+    more once a minute.
 
     Args:
         request: The request, judged.

@@ -199,7 +199,6 @@ class IdentitiesView(AsyncAPIView):
     @extend_schema(
         operation_id="access_identities_list",
         summary="List my identities at other providers",
-        tags=["access"],
         responses={200: IdentitiesOut, 400: TwoCredentials, 401: InvalidToken, 403: InsufficientScope},
     )
     async def get(self, request: ApiRequest) -> IdentitiesOut:
@@ -213,7 +212,6 @@ class IdentitiesView(AsyncAPIView):
     @extend_schema(
         operation_id="access_identities_connect",
         summary="Connect an identity at another provider",
-        tags=["access"],
         request=ConnectInput,
         responses={
             200: ConnectOut,
@@ -254,7 +252,6 @@ class IdentityView(AsyncAPIView):
     @extend_schema(
         operation_id="access_identities_remove",
         summary="Remove one of my identities at other providers",
-        tags=["access"],
         request=None,
         responses={
             204: OpenApiResponse(None, "It signs the caller in no more."),

@@ -23,7 +23,6 @@ class ConsentsView(AsyncAPIView):
     @extend_schema(
         operation_id="access_consents_list",
         summary="List the applications the caller has let in",
-        tags=["access"],
         responses={200: list[ConsentOut], 400: TwoCredentials, 401: InvalidToken, 403: InsufficientScope},
     )
     async def get(self, request: ApiRequest) -> list[ConsentOut]:
@@ -39,7 +38,6 @@ class ConsentView(AsyncAPIView):
     @extend_schema(
         operation_id="access_consents_revoke",
         summary="Take back what the caller has allowed an application",
-        tags=["access"],
         request=None,
         responses={
             204: OpenApiResponse(None, "Nothing is allowed any more, and the application's sessions are over."),

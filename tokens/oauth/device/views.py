@@ -43,7 +43,6 @@ class DeviceAuthorizationView(OAuthEndpoint):
     @extend_schema(
         operation_id="oauth_device_authorization",
         summary="Begin to sign in on a device without a browser",
-        tags=["oauth"],
         request={"application/x-www-form-urlencoded": DeviceInput},
         responses={200: DeviceAuthorization, **refusals(UnauthorizedClient, InvalidScope, InvalidDpopProof)},
     )

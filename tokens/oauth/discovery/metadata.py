@@ -64,9 +64,7 @@ class MetadataView(AsyncAPIView):
 def _described(operation_id: str, summary: str) -> Any:
     """Return what describes one of the two names."""
     answers = {(200, "application/json"): OpenApiTypes.OBJECT}
-    return extend_schema_view(
-        get=extend_schema(operation_id=operation_id, summary=summary, tags=["oauth"], responses=answers)
-    )
+    return extend_schema_view(get=extend_schema(operation_id=operation_id, summary=summary, responses=answers))
 
 
 @_described("openid_configuration", "What OpenID Connect clients configure themselves by")

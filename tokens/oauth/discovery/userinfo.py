@@ -67,7 +67,6 @@ class UserInfoView(OAuthEndpoint):
     @extend_schema(
         operation_id="oauth_userinfo",
         summary="Tell who the access token's person is",
-        tags=["oauth"],
         auth=[{"bearer": []}],  # type: ignore[list-item]  # published as it is; the annotation knows names only
         responses=ANSWERS,
     )
@@ -78,7 +77,6 @@ class UserInfoView(OAuthEndpoint):
     @extend_schema(
         operation_id="oauth_userinfo_post",
         summary="Tell who the access token's person is",
-        tags=["oauth"],
         auth=[{"bearer": []}],  # type: ignore[list-item]  # published as it is; the annotation knows names only
         request={"application/x-www-form-urlencoded": UserInfoInput},
         responses=ANSWERS,

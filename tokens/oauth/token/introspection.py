@@ -81,7 +81,7 @@ async def _of_access_token(token: str) -> Introspection | None:
             verified = await authentication.decoded(token)
             if verified.claims.sid is None:
                 return await _of_client_token(verified.claims)
-            # Who asks is told of staff who act as the person, in ``act``.
+            # The caller is told of staff who act as the person, in ``act``.
             principal = await authentication.verify(token, verified, of_staff_too=True)
     except InvalidToken:
         return None

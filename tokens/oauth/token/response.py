@@ -130,7 +130,7 @@ async def answer(
 async def refuse(asked: TokenRequest) -> NoReturn:
     """Raise ``InvalidGrant``, or ``Throttled`` when too many came from the address of a public client.
 
-    Who has proved to be a confidential client is not counted: many people's tokens die behind its one address.
+    A client that has proved to be a confidential one is not counted: many people's tokens die behind its one address.
     """
     if asked.client.is_public:
         await rate_limits.admit(rate_limits.REFRESH, address=asked.context.address)

@@ -39,7 +39,6 @@ class TokenView(OAuthEndpoint):
     @extend_schema(
         operation_id="oauth_token",
         summary="Exchange a grant for tokens",
-        tags=["oauth"],
         request={"application/x-www-form-urlencoded": TokenInput},
         responses={
             200: TokenResponse,
@@ -96,7 +95,6 @@ class IntrospectionView(OAuthEndpoint):
     @extend_schema(
         operation_id="oauth_introspect",
         summary="Ask what a token stands for",
-        tags=["oauth"],
         request={"application/x-www-form-urlencoded": TokenQuestion},
         responses={200: Introspection, **refusals()},
     )
@@ -114,7 +112,6 @@ class RevocationView(OAuthEndpoint):
     @extend_schema(
         operation_id="oauth_revoke",
         summary="Give a token back",
-        tags=["oauth"],
         request={"application/x-www-form-urlencoded": TokenQuestion},
         responses={
             200: OpenApiResponse(None, "The token is not good any more, or never was."),

@@ -1,7 +1,8 @@
 """The session that a browser had at this site's own pages, when somebody signs in there anew: it ends.
 
-Its cookie is overwritten, so nobody could use or end it there any more; who had copied the cookie could. It is known by
-the cookie that the sign-in replaces, so programs that hold several tokens by intent, which bring none, keep theirs.
+Its cookie is overwritten, so the browser can neither use nor end it any more; a thief who copied the cookie could. It
+is known by the cookie that the sign-in replaces, so programs that hold several tokens by intent, which bring none, keep
+theirs.
 Sessions of single sign-on have a rule of their own: there several people may be signed in beside each other
 (``sso_browser``), each in a session that the browser keeps.
 """

@@ -1,6 +1,6 @@
 """Sessions that are thrown out: by their person, by staff, or with the way in that they began by.
 
-With such a session goes the kept device of its browser: who has a lost laptop is asked for the second factor there. An
+With such a session goes the kept device of its browser: the finder of a lost laptop is asked for the second factor. An
 ordinary sign-out, a session that is replaced and one that is too many leave the device.
 """
 

@@ -1,27 +1,23 @@
 """Sign-in providers over HTTP: input, one service call, output. Scopes: ``providers:read``, ``providers:write``."""
 
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework.permissions import IsAuthenticated
 from rest_framework.response import Response
 
-from accounts.access.permissions import StaffPermission, StaffView
+from accounts.access.permissions import StaffPermission, StaffView, caller_id
 from accounts.access.scopes import CHANGE_PROVIDERS, SEE_PROVIDERS
 from accounts.errors import StepUpRequired
-from accounts.staff.views import caller_id
 from accounts.users import step_up
 from accounts.users.signed_in import signed_in
 from ironauth.infrastructure.api.parsers import NoParameters, validated_query
 from ironauth.infrastructure.api.views import ApiRequest
 from ironauth.infrastructure.core.errors import NotFound, PermissionDenied, Throttled, ValidationFailed
-from tokens.errors import InsufficientScope, NotAdministering
 from tokens.upstream.administration import services
 from tokens.upstream.administration.errors import ProviderEnabled
 from tokens.upstream.administration.inputs import ProviderCreateInput, ProviderPatchInput
 from tokens.upstream.administration.outputs import SignInProviderOut, TrialOut
-
-FORBIDDEN: Final = (PermissionDenied, InsufficientScope, NotAdministering)
 
 
 class ProviderPermission(StaffPermission):
@@ -45,7 +41,7 @@ class ProvidersView(StaffView):
         operation_id="providers_list",
         summary="List sign-in providers",
         request=None,
-        responses={200: list[SignInProviderOut], 400: ValidationFailed, 403: FORBIDDEN},
+        responses={200: list[SignInProviderOut], 400: ValidationFailed, 403: PermissionDenied},
     )
     async def get(self, request: ApiRequest) -> list[SignInProviderOut]:
         """Return the providers in the order of their buttons, without their secrets. Scope: `providers:read`."""
@@ -56,7 +52,7 @@ class ProvidersView(StaffView):
         operation_id="providers_create",
         summary="Add a sign-in provider",
         request=ProviderCreateInput,
-        responses={201: SignInProviderOut, 400: ValidationFailed, 401: StepUpRequired, 403: FORBIDDEN},
+        responses={201: SignInProviderOut, 400: ValidationFailed, 401: StepUpRequired, 403: PermissionDenied},
     )
     async def post(self, request: ApiRequest) -> Response:
         """Add a provider; register its `redirect_uri` there. Scope: `providers:write`.
@@ -79,7 +75,7 @@ class ProviderView(StaffView):
         operation_id="providers_read",
         summary="Read a sign-in provider",
         request=None,
-        responses={200: SignInProviderOut, 403: FORBIDDEN, 404: NotFound},
+        responses={200: SignInProviderOut, 403: PermissionDenied, 404: NotFound},
     )
     async def get(self, request: ApiRequest, slug: str) -> SignInProviderOut:
         """Return the provider without its secret. Scope: `providers:read`."""
@@ -89,7 +85,13 @@ class ProviderView(StaffView):
         operation_id="providers_update",
         summary="Change a sign-in provider, or switch it off",
         request=ProviderPatchInput,
-        responses={200: SignInProviderOut, 400: ValidationFailed, 401: StepUpRequired, 403: FORBIDDEN, 404: NotFound},
+        responses={
+            200: SignInProviderOut,
+            400: ValidationFailed,
+            401: StepUpRequired,
+            403: PermissionDenied,
+            404: NotFound,
+        },
     )
     async def patch(self, request: ApiRequest, slug: str) -> SignInProviderOut:
         """Change the fields that are sent. Scope: `providers:write`.
@@ -106,7 +108,7 @@ class ProviderView(StaffView):
         operation_id="providers_delete",
         summary="Delete a sign-in provider",
         request=None,
-        responses={204: None, 401: StepUpRequired, 403: FORBIDDEN, 404: NotFound, 409: ProviderEnabled},
+        responses={204: None, 401: StepUpRequired, 403: PermissionDenied, 404: NotFound, 409: ProviderEnabled},
     )
     async def delete(self, request: ApiRequest, slug: str) -> None:
         """Delete a provider that is switched off, with the identities there. Scope: `providers:write`.
@@ -129,7 +131,7 @@ class ProviderTrialView(StaffView):
         request=None,
         responses={
             200: OpenApiResponse(TrialOut, "What the provider answers, or what is wrong with it."),
-            403: FORBIDDEN,
+            403: PermissionDenied,
             404: NotFound,
             429: Throttled,
         },

@@ -1,4 +1,4 @@
-"""Who may judge the password of somebody without an account here: the old system, while its people move here."""
+"""What a sign-in asks about somebody without an account here: the old system, while its people move here."""
 
 import uuid
 from collections.abc import Awaitable
