@@ -7,6 +7,7 @@ from typing import Final
 from django.conf import settings
 from django.contrib.auth.hashers import make_password
 from django.db import DEFAULT_DB_ALIAS
+from django.db.models import Q
 
 from accounts import email_address as emails
 from accounts.mfa.totp import codes as totp
@@ -65,10 +66,14 @@ def is_here_by_another_address(person: Person, source: str) -> bool:
 def note_left(user_ids: Iterable[uuid.UUID]) -> None:
     """Remember the addresses of these accounts, which are about to lose them. Two queries.
 
+    One that nobody has proved is not remembered, or a stranger who signs up with it and leaves would keep its owner
+    out. It is where the account came from the old system, or was deactivated.
+
     Args:
         user_ids: People whose accounts are deleted or get another address, in this transaction.
     """
-    keys = User.objects.filter(pk__in=list(user_ids)).order_by().values_list("email_key", flat=True)
+    theirs = Q(email_verified_at__isnull=False) | Q(imported__isnull=False) | Q(is_active=False)
+    keys = User.objects.filter(theirs, pk__in=list(user_ids)).order_by().values_list("email_key", flat=True)
     newest = newest_master_key_id()
     rows = [LeftAddress(digest=_digest(key, newest)) for key in keys if not emails.is_stand_in(key)]
     LeftAddress.objects.bulk_create(rows, ignore_conflicts=True)

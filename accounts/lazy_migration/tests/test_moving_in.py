@@ -4,7 +4,7 @@ import asyncio
 import json
 import threading
 from collections.abc import Awaitable, Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -217,7 +217,7 @@ async def test_who_is_deleted_at_this_moment_does_not_come_back(
 
     def delete() -> None:
         with transaction.atomic():
-            User.objects.filter(pk=user.pk).update(email=EMAIL)
+            User.objects.filter(pk=user.pk).update(email=EMAIL, email_verified_at=clock.now())
             user.refresh_from_db()
             user.delete()
             deleted.set()
@@ -232,6 +232,41 @@ async def test_who_is_deleted_at_this_moment_does_not_come_back(
     deleting.join(30)
     assert await reasons() == [Reason.WAS_HERE]
     assert not await User.objects.aexists()
+
+
+@pytest.mark.parametrize("by", ["deletion", "another address", "staff"])
+async def test_a_stranger_who_leaves_keeps_nobody_out(
+    by: str, old_system: OldSystem, enter: Enter, api: httpx.AsyncClient, settings: Settings
+) -> None:
+    """Who signs up with an address, never proves it and goes again leaves nothing behind: its owner moves in."""
+    settings.IRONAUTH_DELETION_GRACE_DAYS = 7
+    body = {"email": EMAIL, "password": OTHER_PASSWORD}
+    assert (await api.post("/api/v1/access/signup", json=body)).status_code == 201
+    user = await User.objects.aget()
+    if by == "deletion":
+        await database().write(deletions.request, user_id=user.pk, old=user.password, session_id=None)
+    elif by == "staff":
+        await user.adelete()
+    else:
+        user.email = "stranger@example.com"
+        await user.asave()
+    assert not await LeftAddress.objects.aexists()
+    assert (await enter()).status_code == 200
+    assert (await User.objects.aget(imported__source="jsonl")).email == EMAIL
+
+
+@pytest.mark.parametrize(
+    ("fields", "comes"),
+    [({}, True), ({"email_verified_at": datetime(2026, 1, 1, tzinfo=UTC)}, False), ({"is_active": False}, False)],
+)
+async def test_whose_address_is_remembered(
+    fields: dict[str, Any], comes: bool, old_system: OldSystem, enter: Enter, make_user: MakeUser
+) -> None:
+    """Of an account that is deleted: a proved one, and that of somebody who was deactivated."""
+    user = await sync_to_async(make_user)(email=EMAIL, **fields)
+    await user.adelete()
+    assert (await enter()).status_code == (200 if comes else 401)
+    assert len(old_system.requests) == int(comes)
 
 
 async def test_who_is_deleted_by_staff_does_not_come_back(old_system: OldSystem, enter: Enter) -> None:
@@ -379,7 +414,7 @@ async def test_nobody_can_tell_who_has_an_account(
         old_system.answers = lambda _: Said(404, {})
 
     async def left() -> None:
-        user = await sync_to_async(make_user)(email=EMAIL)
+        user = await sync_to_async(make_user)(email=EMAIL, email_verified_at=clock.now())
         await user.adelete()
 
     async def down_there() -> None:
