@@ -29,7 +29,7 @@ MOST_FAILURES: Final = 1_000  # failures looked at; beyond it the figures are th
 
 
 def verdict_of(user_id: uuid.UUID) -> Verdict:
-    """Return whether somebody can sign in now, and the first reason against it. At most seven queries.
+    """Return whether somebody can sign in now, and the first reason against it. At most nine queries.
 
     Raises:
         NotFound: There is no such user.
@@ -37,7 +37,7 @@ def verdict_of(user_id: uuid.UUID) -> Verdict:
     user = User.objects.select_related("pending_deletion").filter(pk=user_id).first()
     if user is None:
         raise NotFound
-    return _state(user) or _lockout(user) or _verdict(Code.CAN_SIGN_IN, "Can sign in.")
+    return _state(user) or _lockout(user) or _verdict(Code.CAN_SIGN_IN, _how(user))
 
 
 def forgive_failures(*, user_id: uuid.UUID, actor_id: uuid.UUID) -> None:
@@ -98,6 +98,17 @@ def _has_way_in(user: User) -> bool:
         or Passkey.objects.filter(user=user).exists()
         or Identity.objects.filter(user=user, provider__enabled=True).exists()
     )
+
+
+def _how(user: User) -> str:
+    """Return that somebody can sign in, and with what, where that is no password."""
+    if user.has_usable_password():
+        return "Can sign in."
+    ways = ["a passkey"] if Passkey.objects.filter(user=user).exists() else []
+    identities = Identity.objects.filter(user=user, provider__enabled=True).order_by("provider__name")
+    ways += list(dict.fromkeys(identities.values_list("provider__name", flat=True)))
+    ways += ["a code by e-mail"] if settings.IRONAUTH_SIGN_IN_BY_EMAIL else []
+    return f"Can sign in with {' or '.join(ways)}, not with a password: there is none."
 
 
 def _lockout(user: User) -> Verdict | None:

@@ -7,6 +7,7 @@ from typing import Any
 import httpx
 import pytest
 from asgiref.sync import sync_to_async
+from django.contrib.auth.hashers import make_password
 from django.db import transaction
 from django.test import Client
 from django.urls import reverse
@@ -16,6 +17,7 @@ from accounts.audit import recording as audit
 from accounts.audit.models import AuditEvent
 from accounts.audit.recording import Event
 from accounts.conftest import MakeUser
+from accounts.federation.models import Identity, UpstreamProvider
 from accounts.lockout import throttling
 from accounts.privacy import export
 from accounts.privacy import units as deletions
@@ -45,6 +47,21 @@ def of(user: User) -> Verdict:
 def test_who_can_sign_in(ann: User) -> None:
     """Nothing speaks against it."""
     assert of(ann) == Verdict(can_sign_in=True, code=Code.CAN_SIGN_IN, words="Can sign in.")
+
+
+def test_without_a_password_it_says_what_with(ann: User, settings: Settings) -> None:
+    """Who types one is refused, or comes by another provider: staff are told which ways there are."""
+    User.objects.filter(pk=ann.pk).update(password=make_password(None))
+    settings.IRONAUTH_SIGN_IN_BY_EMAIL = True
+    end = ", not with a password: there is none."
+    assert of(ann).words == f"Can sign in with a code by e-mail{end}"
+    settings.IRONAUTH_SIGN_IN_BY_EMAIL = False
+    assert of(ann).code is Code.NO_WAY_IN
+    for slug, name, enabled in (("b", "Beta", True), ("a", "Acme", True), ("o", "Off", False)):
+        row = UpstreamProvider.objects.create(slug=slug, name=name, kind="oidc", client_id="c", enabled=enabled)
+        Identity.objects.create(user=ann, provider=row, issuer=f"https://{slug}.example.com", subject="1")
+    assert of(ann).words == f"Can sign in with Acme or Beta{end}"
+    assert of(ann).can_sign_in
 
 
 def test_deactivated_by_whom_and_when(ann: User, make_user: MakeUser) -> None:
