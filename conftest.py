@@ -1,5 +1,6 @@
 """Fixtures every app's tests share: private servers, a client on the real ASGI application, a signed-in person."""
 
+import functools
 import inspect
 import os
 import secrets
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import httpx
+import msgspec
 import pytest
 import pytest_django
 from asgiref.sync import sync_to_async
@@ -31,6 +33,7 @@ from accounts.audit import recording as audit
 from accounts.audit import triggers as audit_triggers
 from ironauth import settings_test
 from ironauth.asgi import application
+from ironauth.infrastructure.cache.invalidation import invalidate
 from ironauth.infrastructure.cache.two_level import token_cache
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.db.unit_of_work import database
@@ -39,7 +42,11 @@ from ironauth.infrastructure.telemetry import logs
 from ironauth.management.commands import backup
 from ironauth.tests import canary
 from ironauth.tests.services import PrivatePostgres, PrivateRedis
+from tokens.keys.key_set import Family, PublicJwk, new_key_pair
+from tokens.keys.models import SigningKey
 from tokens.keys.store import key_store
+from tokens.keys.units import KEYS_TAG
+from tokens.keys.wrapping import seal
 
 #: Meets the default policy (15 code points) and is in no list.
 PASSWORD = "violet otter rides 9 trams"
@@ -194,8 +201,29 @@ def still_clock(monkeypatch: pytest.MonkeyPatch) -> float:
 def signing_key(transactional_db: None) -> str:
     """Make the key access tokens are signed with, as an operator does; its kid."""
     printed = StringIO()
-    call_command("create_signing_key", stdout=printed)
+    call_command("create_signing_key", "--alg", "ed25519", stdout=printed)
     return printed.getvalue().strip()
+
+
+@functools.cache
+def _rsa_pairs() -> tuple[tuple[PublicJwk, bytes], ...]:
+    return tuple(new_key_pair(Family.RS256.value) for _ in range(2))
+
+
+@pytest.fixture
+def rs256_key(db: None) -> str:
+    """Make the keys that ID tokens of new clients are signed with; the active one's kid.
+
+    As ``create_signing_key`` does in every installation, of a pair made once: making one takes a tenth of a second.
+    """
+    for state, (jwk, private) in zip((SigningKey.State.ACTIVE, SigningKey.State.NEXT), _rsa_pairs(), strict=True):
+        master_key_id, sealed = seal(private, jwk.kid)
+        SigningKey.objects.create(
+            kid=jwk.kid, alg=jwk.alg, family=Family.RS256.value, public_jwk=msgspec.to_builtins(jwk), state=state,
+            private_encrypted=sealed, master_key_id=master_key_id, created_at=clock.now(), activated_at=clock.now(),
+        )  # fmt: skip
+    invalidate(KEYS_TAG)
+    return _rsa_pairs()[0][0].kid
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from tokens.clients import rules as client_rules
 from tokens.clients import trust
 from tokens.clients.keys import MAX_FILE_BYTES
 from tokens.clients.models import OAuthClient
+from tokens.clients.presets import ID_TOKEN_ALG
 from tokens.protocol import GrantType, Scope
 
 if TYPE_CHECKING:  # Django's class takes its model in brackets for type checkers only
@@ -155,7 +156,7 @@ class ClientForm(ModelForm):
             "name": "What people know the application by.",
             "backchannel_logout_uri": "What this server tells of people who have signed out.",
             "require_pkce": "Always, for a public client. Switch it off only for software that cannot do it.",
-            "id_token_alg": "Ed25519, unless the application's libraries do not know it: many of Java do not.",
+            "id_token_alg": "RS256, which every library verifies. Ed25519 and ES256 are shorter and faster, where the application's know them.",
             "sector": "A host name, for pairwise subjects: clients of one sector see the same.",
         }
         widgets: ClassVar[dict[str, forms.Widget]] = {
@@ -167,6 +168,7 @@ class ClientForm(ModelForm):
         adding = self.instance._state.adding  # noqa: SLF001 - documented by Django
         if adding:
             self.initial.setdefault(NEW_ID, signed_id(new_id()))
+            self.initial.setdefault("id_token_alg", ID_TOKEN_ALG)
         given = self.initial.get("scopes", self.instance.scopes) if adding else self.instance.scopes
         self.initial.setdefault("grants", self.instance.grants)
         self.initial["scopes"] = [scope for scope in given if scope in SCOPE_LABELS]

@@ -14,6 +14,8 @@ class Preset(NamedTuple):
     redirects: bool = False
 
 
+#: What signs the ID tokens of a new client: every library verifies it (OpenID Connect Core §15.1), some nothing else.
+ID_TOKEN_ALG: Final = OAuthClient.IdTokenAlg.RS256.value
 _PEOPLE: Final = [Scope.OPENID.value, Scope.PROFILE.value, Scope.EMAIL.value]
 _LASTING: Final = [GrantType.AUTHORIZATION_CODE.value, GrantType.REFRESH_TOKEN.value]
 _SECRET, _PUBLIC = OAuthClient.AuthMethod.SECRET.value, OAuthClient.AuthMethod.NONE.value
@@ -21,7 +23,7 @@ _SECRET, _PUBLIC = OAuthClient.AuthMethod.SECRET.value, OAuthClient.AuthMethod.N
 
 def _preset(words: str, auth_method: str, grants: list[str], scopes: list[str], **more: Any) -> Preset:
     redirects = GrantType.AUTHORIZATION_CODE.value in grants
-    initial = {"auth_method": auth_method, "grants": grants, "scopes": scopes, "require_pkce": True, **more}
+    initial = {"auth_method": auth_method, "grants": grants, "scopes": scopes, "require_pkce": True, "id_token_alg": ID_TOKEN_ALG, **more}
     return Preset(words, initial, redirects)
 
 

@@ -238,9 +238,14 @@ def _subject(client: OAuthClient) -> Iterable[FieldError]:
 
 
 def _signed(client: OAuthClient) -> Iterable[FieldError]:
-    """Find an algorithm that nothing here signs with. Ed25519 every installation has: access tokens need it."""
+    """Find an algorithm that nothing here signs with. Ed25519 every installation has: access tokens need it.
+
+    Of a client without the scope openid nothing is signed but access tokens.
+    """
     alg = client.id_token_alg
     if alg not in OAuthClient.IdTokenAlg.values or alg == OAuthClient.IdTokenAlg.ED25519:
+        return
+    if not isinstance(client.scopes, list) or Scope.OPENID not in client.scopes:
         return
     if not SigningKey.objects.filter(family=alg, state=SigningKey.State.ACTIVE).exists():
         yield _problem(

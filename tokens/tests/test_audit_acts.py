@@ -324,8 +324,8 @@ async def test_an_act_leaves_exactly_one_event(stage: Stage, act: Act) -> None:
 
 def test_commands_on_keys_leave_events(transactional_db: None) -> None:
     """Creating, rotating and dropping keys by command is recorded, without an actor; doing nothing is not."""
-    call_command("create_signing_key")
-    call_command("create_signing_key")
+    call_command("create_signing_key", "--alg", "ed25519")
+    call_command("create_signing_key", "--alg", "ed25519")
     retired = SigningKey.objects.get(state="active").kid
     call_command("rotate_signing_key", now=True)
     active = SigningKey.objects.get(state="active").kid

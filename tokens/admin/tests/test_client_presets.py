@@ -13,7 +13,7 @@ from ironauth.infrastructure.core import clock
 from tokens.clients.models import OAuthClient
 from tokens.clients.presets import PRESETS, Preset
 
-pytestmark = [pytest.mark.django_db]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("rs256_key")]
 ADD = "admin:tokens_oauthclient_add"
 
 

@@ -19,7 +19,7 @@ from tokens.clients.administration.errors import NoSecret, SecretReplaced
 from tokens.clients.administration.inputs import ORDERING
 from tokens.clients.administration.outputs import ClientOut, ClientSecretShown, client_out, secret_shown
 from tokens.clients.models import OAuthClient, OAuthClientSecret, default_grants
-from tokens.clients.presets import PRESETS
+from tokens.clients.presets import ID_TOKEN_ALG, PRESETS
 
 VIEW: Final = "tokens.view_oauthclient"
 ADD: Final = "tokens.add_oauthclient"
@@ -72,6 +72,7 @@ def create(*, actor_id: UUID, values: Mapping[str, Any]) -> ClientSecretShown:
     preset = PRESETS.get(values.get("preset", ""))
     begun = preset.initial if preset is not None else {"grants": default_grants()}
     fields = {**begun, **given, "name": names.normalise(values["name"])}
+    fields.setdefault("id_token_alg", ID_TOKEN_ALG)
     fields.setdefault("scopes", rules.scopes_for(fields["grants"]))
     client = OAuthClient(**fields)
     _judge(rights, client)

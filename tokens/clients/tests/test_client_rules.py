@@ -9,7 +9,7 @@ from pytest_django import Settings
 
 from tokens.clients import keys as client_keys
 from tokens.clients import rules as client_rules
-from tokens.clients.models import OAuthClient
+from tokens.clients.models import OAuthClient, default_grants
 from tokens.oauth.tests.material import ED25519_JWK, REDIRECT_URI
 from tokens.protocol import GrantType
 
@@ -196,6 +196,16 @@ def test_an_algorithm_needs_a_key(alg: str) -> None:
     assert f"`manage.py create_signing_key --alg {alg}`" in problem.message
     call_command("create_signing_key", "--alg", alg, stdout=StringIO())
     assert client_rules.problems_of(client) == []
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(("scopes", "bad"), [(["reports"], []), (["reports", "openid"], ["id_token_alg"])])
+def test_a_client_without_id_tokens_needs_no_key_for_them(scopes: list[str], bad: list[str]) -> None:
+    """A machine gets no ID token, so that nothing has to sign one; with the scope openid it may."""
+    grants = [GrantType.CLIENT_CREDENTIALS.value] if not bad else default_grants()
+    addresses = [REDIRECT_URI] if bad else []
+    client = OAuthClient(name="Wiki", grants=grants, redirect_uris=addresses, scopes=scopes, id_token_alg="RS256")
+    assert [problem.field for problem in client_rules.problems_of(client)] == bad
 
 
 @pytest.mark.parametrize("key", [ED25519_JWK, EC_JWK, RSA_JWK])

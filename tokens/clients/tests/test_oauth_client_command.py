@@ -22,7 +22,7 @@ from tokens.keys.units import create_first_keys
 from tokens.oauth.tests.material import ED25519_JWK, REDIRECT_URI, make_client, make_public_client
 from tokens.protocol import GrantType
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("rs256_key")]
 
 WEB = ("create", "--name", "Wiki", "--redirect-uri", REDIRECT_URI)
 

@@ -43,6 +43,39 @@ def run(*arguments: str) -> str:
     return out.getvalue().strip()
 
 
+def test_a_new_installation_has_both_that_it_needs() -> None:
+    """Access tokens are signed with Ed25519; ID tokens with RS256, which every library verifies. Again, none is made."""
+    kid = run("create_signing_key")
+    assert kid == in_state("active", Family.ED25519)
+    made = set(SigningKey.objects.values_list("family", "state"))
+    assert made == {(family, state) for family in (Family.ED25519, Family.RS256) for state in ("active", "next")}
+    assert run("create_signing_key") == kid
+    assert SigningKey.objects.count() == 4
+
+
+@pytest.mark.parametrize("family", [*OTHERS, Family.ED25519])
+def test_one_kind_alone_is_made_when_it_is_named(family: Family) -> None:
+    """With --alg nothing else is made, and its own kid is printed."""
+    assert run("create_signing_key", "--alg", family) == in_state("active", family)
+    assert set(SigningKey.objects.values_list("family", flat=True)) == {family}
+
+
+def test_all_there_are_rotate_together() -> None:
+    """Without --alg each family moves on; one that is too young stays, is named, and keeps no other from moving."""
+    run("create_signing_key")
+    following = [in_state("next", family) for family in (Family.ED25519, Family.RS256)]
+    with clock.shifted(settings.IRONAUTH_JWKS_MAX_AGE_S + PUBLISHED_BY_ALL_S):
+        assert run("rotate_signing_key").split() == following
+        young = run("create_signing_key", "--alg", "ES256")
+    following = [in_state("next", family) for family in (Family.ED25519, Family.RS256)]
+    with clock.shifted(2 * (settings.IRONAUTH_JWKS_MAX_AGE_S + PUBLISHED_BY_ALL_S)):
+        SigningKey.objects.filter(family=Family.ES256).update(created_at=clock.now())
+        with pytest.raises(CommandError, match=r"^ES256: .*try again in"):
+            run("rotate_signing_key")
+    assert [in_state("active", family) for family in (Family.ED25519, Family.RS256)] == following
+    assert in_state("active", Family.ES256) == young
+
+
 @pytest.mark.parametrize("family", OTHERS)
 def test_a_family_of_its_own(family: Family) -> None:
     """Each family has one active and one next key, and what happens in one leaves the others alone."""

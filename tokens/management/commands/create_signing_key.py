@@ -1,6 +1,6 @@
 """``manage.py create_signing_key``: what a new installation runs once, and may run again."""
 
-from typing import Any
+from typing import Any, Final
 
 from django.core.management.base import BaseCommand, CommandParser
 from django.db import IntegrityError
@@ -9,27 +9,37 @@ from ironauth.infrastructure.core.stdio import ignore_broken_pipe
 from tokens.keys.key_set import Family
 from tokens.keys.units import create_first_keys
 
+#: What every installation has: access tokens are signed by the first, ID tokens of a new client by the second.
+FIRST_FAMILIES: Final = (Family.ED25519, Family.RS256)
+
 
 class Command(BaseCommand):
-    """Make sure there is a signing key; print its kid."""
+    """Make sure there are signing keys; print the active one's kid."""
 
-    help = "Create the active and the next signing key unless they exist; print the active key's kid."
+    help = (
+        "Create the active and the next signing key unless they exist, and those that sign ID tokens; "
+        "print the active key's kid."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Add --alg."""
         parser.add_argument(
             "--alg",
             choices=[family.value for family in Family],
-            default=Family.ED25519.value,
-            help="ES256 or RS256: for ID tokens of OAuth clients that cannot verify Ed25519 (default: ed25519)",
+            help="only keys of this kind (default: ed25519 for access tokens, and RS256 for ID tokens)",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Create what is missing; a second process that does the same at this moment wins or loses harmlessly."""
-        family = Family(options["alg"])
-        try:
-            kid = create_first_keys(family)
-        except IntegrityError:
-            kid = create_first_keys(family)
+        families = [Family(options["alg"])] if options["alg"] else FIRST_FAMILIES
+        kids = [_created(family) for family in families]
         with ignore_broken_pipe(self.stdout):
-            self.stdout.write(kid)
+            self.stdout.write(kids[0])
+
+
+def _created(family: Family) -> str:
+    """Make sure there are keys of a family; return the active one's kid."""
+    try:
+        return create_first_keys(family)
+    except IntegrityError:  # another process made them at this moment
+        return create_first_keys(family)

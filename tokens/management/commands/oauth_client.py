@@ -15,6 +15,7 @@ from tokens.clients import rules as client_rules
 from tokens.clients import units as client_units
 from tokens.clients.keys import MAX_FILE_BYTES
 from tokens.clients.models import OAuthClient, default_grants
+from tokens.clients.presets import ID_TOKEN_ALG
 from tokens.clients.units import EXPIRE_OLD_S, MOST_EXPIRE_OLD_S, NoSecretError
 from tokens.protocol import GrantType
 
@@ -146,7 +147,7 @@ def _add_create(parser: ArgumentParser) -> None:
     add("--resource-server", action="store_true", help="an API of yours: it may ask about every client's access tokens")
     add("--administers", action="store_true", help="it may call the admin API with such of its scopes as users:read")
     add("--dpop", default=OAuthClient.Policy.OPTIONAL, metavar="POLICY", help="off, optional (default), required")
-    add("--id-token-alg", default=OAuthClient.IdTokenAlg.ED25519, metavar="ALG", help="ed25519 (default), ES256, RS256")
+    add("--id-token-alg", default=ID_TOKEN_ALG, metavar="ALG", help="RS256 (default: every library), ES256, ed25519")
     add("--subject-type", default=OAuthClient.Subject.PUBLIC, metavar="TYPE", help="public (default) or pairwise")
     add("--sector", default="", metavar="HOST", help="clients of one sector see the same pairwise subjects")
     add("--post-logout-redirect-uri", action="append", default=[], metavar="URI", help="where to go after signing out")
