@@ -23,7 +23,14 @@ _SECRET, _PUBLIC = OAuthClient.AuthMethod.SECRET.value, OAuthClient.AuthMethod.N
 
 def _preset(words: str, auth_method: str, grants: list[str], scopes: list[str], **more: Any) -> Preset:
     redirects = GrantType.AUTHORIZATION_CODE.value in grants
-    initial = {"auth_method": auth_method, "grants": grants, "scopes": scopes, "require_pkce": True, "id_token_alg": ID_TOKEN_ALG, **more}
+    initial = {
+        "auth_method": auth_method,
+        "grants": grants,
+        "scopes": scopes,
+        "require_pkce": True,
+        "id_token_alg": ID_TOKEN_ALG,
+        **more,
+    }
     return Preset(words, initial, redirects)
 
 

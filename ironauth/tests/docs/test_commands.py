@@ -144,7 +144,7 @@ def test_satosa(tmp_path: Path, there: FakeProvider) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_clients(tmp_path: Path) -> None:
+def test_clients(tmp_path: Path, rs256_key: str) -> None:
     """The commands of three pages make clients: one with a secret, one of our own without one."""
     readme = Guide("README.md").block(CREATE)
     with Guide("docs/oauth/clients.md") as clients, Guide("docs/guides/single-page-app.md") as page:
