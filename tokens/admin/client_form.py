@@ -156,7 +156,7 @@ class ClientForm(ModelForm):
             "name": "What people know the application by.",
             "backchannel_logout_uri": "What this server tells of people who have signed out.",
             "require_pkce": "Always, for a public client. Switch it off only for software that cannot do it.",
-            "id_token_alg": "RS256, which every library verifies. Ed25519 and ES256 are shorter and faster, where the application's know them.",
+            "id_token_alg": "RS256: every library verifies it. Ed25519 and ES256 are shorter and faster.",
             "sector": "A host name, for pairwise subjects: clients of one sector see the same.",
         }
         widgets: ClassVar[dict[str, forms.Widget]] = {

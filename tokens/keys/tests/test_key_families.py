@@ -44,7 +44,7 @@ def run(*arguments: str) -> str:
 
 
 def test_a_new_installation_has_both_that_it_needs() -> None:
-    """Access tokens are signed with Ed25519; ID tokens with RS256, which every library verifies. Again, none is made."""
+    """Access tokens are signed with Ed25519; ID tokens with RS256, which every library verifies."""
     kid = run("create_signing_key")
     assert kid == in_state("active", Family.ED25519)
     made = set(SigningKey.objects.values_list("family", "state"))
