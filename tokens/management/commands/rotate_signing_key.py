@@ -32,9 +32,11 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Rotate or drop; print the kids that sign from now on, that of access tokens first."""
+        kids: list[str]
+        refused: list[str] = []
         if options["drop"]:
             try:
-                kids, refused = [drop(options["drop"])], []
+                kids = [drop(options["drop"])]
             except RotationRefusedError as error:
                 raise CommandError(str(error)) from error
         else:
