@@ -151,7 +151,7 @@ def of_message_elsewhere(template: str, **context: Any) -> HttpResponse:
 
 
 def second_factor(state: SignInState, client: Client | None, browser: str, **context: Any) -> HttpResponse:
-    """Return the page that asks for a second factor: for a recovery code where one is wanted, or there is no app.
+    """Return the page that asks for a second factor: for a recovery code only where one is wanted.
 
     Args:
         state: What the page carries to the next one, signed.
@@ -160,8 +160,8 @@ def second_factor(state: SignInState, client: Client | None, browser: str, **con
         context: ``recovery``: whether a recovery code is wanted; ``problem`` and ``status`` of a refusal.
     """
     has = [factor for factor in FACTORS if factor.name in state.methods]
-    typed = any(factor.typed and factor.stands_alone for factor in has)
-    recovery = any(not factor.stands_alone for factor in has) and (context.get("recovery", False) or not typed)
+    alone = any(factor.stands_alone for factor in has)
+    recovery = any(not factor.stands_alone for factor in has) and (context.get("recovery", False) or not alone)
     by = {f"by_{factor.name}": factor in has for factor in FACTORS}
     known = {**by, "keep_days": settings.IRONAUTH_KEEP_DEVICE_DAYS, **context, "recovery": recovery}
     return _page("second_factor.html", client, state, browser, **known)

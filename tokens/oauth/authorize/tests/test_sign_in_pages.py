@@ -353,3 +353,21 @@ async def test_the_trail(api: httpx.AsyncClient, member: Member, client: OAuthCl
     assert [event.event for event in events] == ["sign_in", "consent_given"]
     assert {str(event.actor_id) for event in events} == {member["id"]}
     assert events[1].details == {"client": str(other.pk), "scope": ["openid", "profile"]}
+
+
+async def test_who_has_a_passkey_alone_is_asked_for_it(
+    api: httpx.AsyncClient, member: Member, pair: Pair, client: OAuthClient
+) -> None:
+    """A recovery code has a field only after its button, for who has lost the passkey, and signs in there."""
+    options = (await api.post("/api/v1/access/mfa/passkeys/options", json={}, headers=bearer(pair))).json()
+    made = {
+        "challenge_token": options["challenge_token"],
+        "credential": Authenticator().create(options["publicKey"]),
+    }
+    codes = (await api.post("/api/v1/access/mfa/passkeys", json=made, headers=bearer(pair))).json()["recovery_codes"]
+    page = await by_password(api, await authorize(api, client), member["email"])
+    assert is_page(page, 200, '<button type="submit">Use a passkey', "Use a recovery code", "or use a code")
+    assert 'id="code"' not in page.text
+    other = await api.post(CODE, data={"request": form_to(page, CODE).fields["request"], "recovery": "1"})
+    assert is_page(other, 200, "Recovery code</label>", 'class="second">Use a passkey')
+    assert answered(await send(api, other, CODE, code=codes[0]))["code"]
