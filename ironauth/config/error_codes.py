@@ -5,6 +5,7 @@ with the code and with the OpenAPI document: what is answered stands here, and w
 """
 
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 #: The page of this host that explains them; ``type`` of a problem document is this path with the code as fragment.
@@ -12,12 +13,16 @@ PAGE: Final = "/api/errors"
 
 
 class ErrorCode(NamedTuple):
-    """One code: the statuses it is answered with, what has happened, and what the caller does about it."""
+    """One code: the statuses it is answered with, what has happened, and what the caller does about it.
+
+    ``members``: what its problem has beside the usual members (RFC 9457 §3.2), as an example of the OpenAPI document.
+    """
 
     code: str
     statuses: tuple[int, ...]
     meaning: str
     remedy: str
+    members: Mapping[str, object] = MappingProxyType({})
 
 
 #: Codes that the server gives before an operation is chosen, so that each operation may answer them.
@@ -69,7 +74,10 @@ _ANYWHERE: Final = (
 _INPUT: Final = (
     ErrorCode("invalid", (400,),
         "One or more fields are bad. errors has every one of them with its name, a code and a sentence.",
-        "Correct the fields that are named in errors."),
+        "Correct the fields that are named in errors.",
+        {"errors": [{
+            "field": "email", "code": "email_invalid", "message": "Enter an e-mail address such as name@example.com.",
+        }]}),
     ErrorCode("parse_error", (400,),
         "The body is no JSON object, or no form in UTF-8.",
         "Send one JSON object in UTF-8, each member once."),
@@ -126,7 +134,8 @@ _SIGN_IN: Final = (
         "Check both and try again, or ask for a new password."),
     ErrorCode("mfa_required", (401,),
         "The password was right, and the account has a second factor.",
-        "Send mfa_token and a code of one of methods to POST /api/v1/access/signin/mfa."),
+        "Send mfa_token and a code of one of methods to POST /api/v1/access/signin/mfa.",
+        {"mfa_token": "AZ0kq3…", "methods": ["totp", "recovery_code"]}),
     ErrorCode("invalid_mfa_token", (401,),
         "The mfa_token is invalid, has expired or was used before.",
         "Sign in with the password again."),

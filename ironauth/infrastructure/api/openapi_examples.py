@@ -20,18 +20,6 @@ type JsonSchema = dict[str, Any]
 #: What an example shows where an operation has no code of its own: the first of these that it can answer.
 _TYPICAL: Final = ("invalid", "not_authenticated", "permission_denied", "internal_error", "overloaded", "bad_request")
 _REQUEST_ID: Final = "01a1fd5323067109880a6a7906d2274d"
-_MEMBERS: Final[dict[str, dict[str, object]]] = {
-    "invalid": {
-        "errors": [
-            {
-                "field": "email",
-                "code": "email_invalid",
-                "message": "Enter an e-mail address such as name@example.com.",
-            }
-        ]
-    },
-    "mfa_required": {"mfa_token": "AZ0kq3…", "methods": ["totp", "recovery_code"]},
-}
 
 
 @cache
@@ -80,7 +68,7 @@ def problem(status: str, codes: Sequence[str], own: Sequence[str]) -> dict[str, 
         "detail": str(error.detail) if error else CODES[code].meaning,
         "code": code,
         "request_id": _REQUEST_ID,
-        **_MEMBERS.get(code, {}),
+        **CODES[code].members,
     }
 
 
