@@ -1,5 +1,6 @@
 """The words of the protocol: values that clients send and discovery advertises, each with its source."""
 
+import re
 from enum import StrEnum
 from typing import Final
 
@@ -36,6 +37,12 @@ class Scope(StrEnum):
 DEFAULT_SCOPES: Final = (Scope.OPENID, Scope.PROFILE, Scope.EMAIL, Scope.OFFLINE_ACCESS)
 #: Characters of a scope token: RFC 6749 §3.3.
 SCOPE_TOKEN: Final = r"[\x21\x23-\x5B\x5D-\x7E]+"  # noqa: S105 - a pattern
+_SCOPE: Final = re.compile(f"{SCOPE_TOKEN}(?: {SCOPE_TOKEN})*")
+
+
+def is_scope(text: str) -> bool:
+    """Return whether the text is a list of scopes as RFC 6749 §3.3 spells one."""
+    return _SCOPE.fullmatch(text) is not None
 
 
 def scope_set(text: str) -> frozenset[str]:

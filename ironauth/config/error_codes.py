@@ -286,7 +286,7 @@ OAUTH_ERRORS: Final[dict[str, ErrorCode]] = {
             "A token that was got in exchange cannot be revoked by itself.",
             "Revoke the token it was got for, or wait some minutes."),
         ErrorCode("invalid_scope", (400,),
-            "The scope is unknown, malformed, or more than the client or the grant may have.",
+            "The scope is missing or malformed, names nothing the client may have, or more than was granted.",
             "Ask for less, or have staff allow the scope for the client."),
         ErrorCode("invalid_target", (400,),
             "Tokens are not given out for that audience or resource.",

@@ -109,7 +109,7 @@ class InvalidScope(OAuthError):
     """A scope that does not exist, is malformed, or exceeds what was granted (RFC 6749 §5.2)."""
 
     error = "invalid_scope"
-    detail = "The scope is unknown, malformed, or more than this client, or this grant, may have."
+    detail = "The scope is missing or malformed, names nothing that this client may have, or more than was granted."
 
 
 class AccessDenied(OAuthError):

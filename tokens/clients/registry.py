@@ -77,8 +77,8 @@ class Client(msgspec.Struct, frozen=True):
         """Return whether every scope of this text is one that staff have given the client."""
         return scope_set(scope) <= self.scopes
 
-    def still_has(self, scope: str) -> str:
-        """Return a scope that was granted before, without what staff have taken from the client since."""
+    def allowed_of(self, scope: str) -> str:
+        """Return what staff let the client have of a scope, asked for now or granted before they took some of it."""
         return scope_text(scope_set(scope) & self.scopes)
 
 

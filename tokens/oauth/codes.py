@@ -193,7 +193,7 @@ def _is_over(code: _Code) -> Outcome | None:
 
 
 def _consented(code: _Code, presented: PresentedCode, client: Client) -> ConsentedAccess:
-    left = client.still_has(code.scope)
+    left = client.allowed_of(code.scope)
     return ConsentedAccess(
         code.account, left, code.authenticated_at, code.amr, code.sso_session_id, presented.session_jkt
     )

@@ -32,7 +32,7 @@ from tokens.clients.errors import (
 from tokens.clients.models import SCOPE_CHARACTERS, OAuthClient
 from tokens.clients.registry import Client
 from tokens.oauth import id_tokens
-from tokens.protocol import SCOPE_TOKEN, GrantType, ResponseMode, scope_set, scope_text
+from tokens.protocol import GrantType, ResponseMode, is_scope
 
 #: Bytes of a query or form: with the path before it below the 8 KiB from which servers, ours too, answer 414.
 MAX_BYTES: Final = 8_000
@@ -45,7 +45,6 @@ CREATE: Final = "create"  # Initiating User Registration via OpenID Connect 1.0 
 CHALLENGE_METHOD: Final = "S256"
 _SHA256: Final = re.compile(r"[A-Za-z0-9_-]{43}")  # base64url: RFC 7636 §4.2, RFC 9449 §10
 _SECONDS: Final = re.compile(r"[0-9]{1,9}")  # thirty years
-_SCOPE: Final = re.compile(f"{SCOPE_TOKEN}(?: {SCOPE_TOKEN})*")
 _PRINTABLE: Final = re.compile(r"[^\x00-\x1f\x7f]*")
 
 
@@ -263,21 +262,24 @@ def _code_challenge(client: Client, given: Mapping[str, str]) -> str:
 
 
 def scope_of(client: Client, asked: str) -> str:
-    """Return the scope as it is stored. There is no default: what a client wants, it says (RFC 6749 §3.3).
+    """Return what is granted of a scope, as it is stored; what the client may not have is ignored (RFC 6749 §3.3).
+
+    There is no default: what a client wants, it says.
 
     Args:
         client: Whose scopes are the bound.
         asked: The parameter as it was received.
 
     Raises:
-        InvalidScope: none, and for more than the client may have.
+        InvalidScope: none, a malformed one, and one of which nothing is left.
         InvalidRequest: a long one.
     """
     if not asked:
         raise InvalidScope("scope is missing: name what the application needs, for instance openid.")
-    if not _SCOPE.fullmatch(asked) or not client.may_have(asked):
+    granted = client.allowed_of(asked)
+    if not is_scope(asked) or not granted:
         raise InvalidScope
-    return _at_most(scope_text(scope_set(asked)), "scope", SCOPE_CHARACTERS)
+    return _at_most(granted, "scope", SCOPE_CHARACTERS)
 
 
 def prompts() -> tuple[str, ...]:

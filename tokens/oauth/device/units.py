@@ -222,7 +222,7 @@ def _granted(row: DeviceGrant, client: Client, session_jkt: str, context: Client
     account = account_snapshot(row.user_id)
     if account is None or not account.user.is_active or account.session_epoch != row.epoch:
         return Polled(Outcome.INACTIVE)
-    left = client.still_has(row.scope)
+    left = client.allowed_of(row.scope)
     consented = ConsentedAccess(account, left, row.authenticated_at, row.amr, row.sso_session_id, session_jkt)
     opened = open_client_session(
         client=client, consented=consented, context=context, session_id=session_id, elsewhere=True

@@ -19,7 +19,7 @@ from tokens.oauth.codes import PresentedCode, Redemption
 from tokens.oauth.token.device_grant import by_device_code
 from tokens.oauth.token.exchange import by_exchange
 from tokens.oauth.token.response import TokenRequest, TokenResponse, answer, id_key_for, refuse
-from tokens.protocol import GrantType, Scope, scope_set, scope_text
+from tokens.protocol import GrantType, Scope, is_scope, scope_set, scope_text
 from tokens.sessions import access_tokens, refresh_token
 from tokens.sessions.refresh import units as session_rotation
 from tokens.sessions.refresh.units import Outcome
@@ -90,27 +90,27 @@ async def by_refresh_token(asked: TokenRequest) -> TokenResponse:
         raise InvalidScope
     if rotation.opened is None:
         await refuse(asked)
-    scope = scope_text(wanted) or client.still_has(rotation.opened.scope)
+    scope = scope_text(wanted) or client.allowed_of(rotation.opened.scope)
     return await answer(asked, rotation.opened, key, mark, scope=scope, id_key=id_key)
 
 
 async def by_client_credentials(asked: TokenRequest) -> TokenResponse:
     """Give a client a token for itself: without refresh token (RFC 6749 §4.4.3), without ID token. No query.
 
-    Without ``scope`` it has all the client may have that is not about a person.
+    Without ``scope`` it has all the client may have that is not about a person; other scopes are ignored.
 
     Raises:
         UnauthorizedClient: a public client.
-        InvalidScope: a scope that is not the client's, or only a person's to give.
+        InvalidScope: a malformed scope, or one of which nothing is the client's own to have.
     """
     client = asked.client
     if client.is_public:
         raise UnauthorizedClient
     own = client.scopes - ABOUT_PEOPLE
     wanted = scope_set(asked.parameters.get("scope", ""))
-    if not wanted <= own:
+    scope = scope_text(wanted & own if wanted else own)
+    if wanted and not (scope and is_scope(scope_text(wanted))):
         raise InvalidScope
-    scope = scope_text(wanted or own)
     key = await key_store().signing()
     access = access_tokens.of_client(client.id, key, scope=scope, life_s=client.access_token_s, jkt=asked.jkt)
     log.info("client_token_issued", client_id=client.client_id)

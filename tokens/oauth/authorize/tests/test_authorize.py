@@ -144,8 +144,8 @@ ERRORS: list[tuple[dict[str, str | None], str]] = [
     ({"code_challenge": CHALLENGE + "="}, "invalid_request"),
     ({"code_challenge": CHALLENGE + "\n"}, "invalid_request"),
     ({"scope": None}, "invalid_scope"),
-    ({"scope": "openid root"}, "invalid_scope"),
-    ({"scope": "openid account"}, "invalid_scope"),
+    ({"scope": "root"}, "invalid_scope"),
+    ({"scope": "root account"}, "invalid_scope"),
     ({"scope": "openid  profile"}, "invalid_scope"),
     ({"scope": 'openid "'}, "invalid_scope"),
     ({"prompt": "none login"}, "invalid_request"),
@@ -173,6 +173,21 @@ async def test_errors_go_to_the_client(api: httpx.AsyncClient, client: OAuthClie
         assert (answer["error"], answer["state"], answer["iss"]) == (error, "st&te=1 é", ISSUER), changes
         assert set(answer) == {"error", "error_description", "state", "iss"}
         assert re.fullmatch(r"[ !#-\[\]-~]+", answer["error_description"])  # RFC 6749 §4.1.2.1
+
+
+async def test_scopes_a_client_may_not_have_are_ignored(
+    api: httpx.AsyncClient, member: Member, client: OAuthClient
+) -> None:
+    """The page and the code have what is left, of the client's own settings; the person has allowed no more."""
+    page = await by_password(
+        api, await authorize(api, client, scope="unheard-of account profile openid"), member["email"]
+    )
+    assert is_page(page, 200, "See your name")
+    assert "unheard-of" not in page.text
+    assert "Do everything" not in page.text
+    answered(await say(api, page, "allow"))
+    assert (await AuthorizationCode.objects.aget()).scope == "openid profile"
+    assert (await Consent.objects.aget()).scope == "openid profile"
 
 
 async def test_repeated_parameters_go_to_the_client(api: httpx.AsyncClient, client: OAuthClient) -> None:

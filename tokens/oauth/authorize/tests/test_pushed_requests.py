@@ -9,7 +9,7 @@ from asgiref.sync import sync_to_async
 from ironauth.infrastructure.core import clock
 from tokens.clients.models import OAuthClient
 from tokens.oauth.authorize import pushed_requests
-from tokens.oauth.models import PushedRequest
+from tokens.oauth.models import AuthorizationCode, PushedRequest
 from tokens.oauth.tests.material import make_client, make_public_client
 from tokens.oauth.tests.walk import AUTHORIZE, ISSUER, answered, by_password, is_page, request_of
 from tokens.tests.browser import Member
@@ -118,6 +118,13 @@ async def test_errors(api: httpx.AsyncClient, party: Party, changes: dict[str, s
     answer = await push(api, party, **changes)
     assert (answer.status_code, answer.json()["error"]) == (400, error)
     assert not await PushedRequest.objects.aexists()
+
+
+async def test_scopes_a_client_may_not_have_are_ignored(api: httpx.AsyncClient, party: Party, member: Member) -> None:
+    """A pushed request gets what is left of its scope, as one by the browser does."""
+    sent = await pushed(api, party, scope="openid root account")
+    answered(await by_password(api, await api.get(AUTHORIZE, params=sent), member["email"]))
+    assert (await AuthorizationCode.objects.aget()).scope == "openid"
 
 
 async def test_who_may_push(api: httpx.AsyncClient, party: Party) -> None:

@@ -282,6 +282,17 @@ async def test_codes_belong_to_their_client(tv: Party, wiki: Party, api: httpx.A
     await ask(tv, begun)
 
 
+async def test_scopes_a_client_may_not_have_are_ignored(tv: Party, api: httpx.AsyncClient, member: Member) -> None:
+    """The page asks for what is left, and the answer with the tokens names it."""
+    begun = await begin(tv, "openid reports account profile")
+    page = await by_password(api, await enter(api, begun["user_code"]), member["email"])
+    assert is_page(page, 200, "See your name")
+    assert "reports" not in page.text
+    await say(api, page, "allow")
+    tokens = await ask(tv, begun)
+    assert (tokens["scope"], said(tokens["access_token"])["scope"]) == ("openid profile", "openid profile")
+
+
 @pytest.mark.parametrize("end", ["deactivated", "epoch", "signed out"])
 async def test_people_who_are_gone(tv: Party, api: httpx.AsyncClient, member: Member, end: str) -> None:
     """Who was deactivated, or ended all sessions or the SSO session, between yes and tokens gives none."""

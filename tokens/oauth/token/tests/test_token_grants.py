@@ -113,9 +113,11 @@ async def test_a_client_has_a_token_for_itself(robot: Party, statements: list[st
 
 async def test_a_client_cannot_give_itself_what_people_give(robot: Party) -> None:
     """No openid, no account, nothing that is not its own; without a scope, all that is left."""
-    for scope in ("openid", "account", "reports openid", "email", "elsewhere"):
+    for scope in ("openid", "account", "openid account", "email", "elsewhere", 'reports "'):
         await refused(await robot.post(TOKEN, grant_type="client_credentials", scope=scope), "invalid_scope")
     assert (await robot.post(TOKEN, grant_type="client_credentials")).json()["scope"] == "profile reports"
+    less = (await robot.post(TOKEN, grant_type="client_credentials", scope="openid reports elsewhere")).json()
+    assert (less["scope"], said(less["access_token"])["scope"]) == ("reports", "reports")
 
 
 async def test_public_clients_have_no_token_for_themselves(api: httpx.AsyncClient, signing_key: str) -> None:
