@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from contextlib import ExitStack
+from datetime import timedelta
 from importlib import import_module
 from io import StringIO
 from pathlib import Path
@@ -216,11 +217,12 @@ def rs256_key(db: None) -> str:
 
     As ``create_signing_key`` does in every installation, of a pair made once: making one takes a tenth of a second.
     """
+    made_at = clock.now() - timedelta(days=1)
     for state, (jwk, private) in zip((SigningKey.State.ACTIVE, SigningKey.State.NEXT), _rsa_pairs(), strict=True):
         master_key_id, sealed = seal(private, jwk.kid)
         SigningKey.objects.create(
             kid=jwk.kid, alg=jwk.alg, family=Family.RS256.value, public_jwk=msgspec.to_builtins(jwk), state=state,
-            private_encrypted=sealed, master_key_id=master_key_id, created_at=clock.now(), activated_at=clock.now(),
+            private_encrypted=sealed, master_key_id=master_key_id, created_at=made_at, activated_at=made_at,
         )  # fmt: skip
     invalidate(KEYS_TAG)
     return _rsa_pairs()[0][0].kid

@@ -187,7 +187,7 @@ def presentable(value: Any) -> Any:
 
 @pytest.mark.django_db(transaction=True)
 async def test_examples_are_what_a_server_takes_and_answers(
-    api: httpx.AsyncClient, document: Json, signing_key: str
+    api: httpx.AsyncClient, document: Json, signing_key: str, rs256_key: str
 ) -> None:
     """Sent as they stand, requests succeed, and each answer has the members of its example.
 
