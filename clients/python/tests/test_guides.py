@@ -3,7 +3,9 @@
 import asyncio
 import json
 import sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import httpx
 import pytest
@@ -13,7 +15,7 @@ from accounts.users.models import User
 from conftest import PASSWORD
 from ironauth import settings_test
 from ironauth.tests.docs.blocks import Guide
-from ironauth.tests.docs.shell import commands, running, shell
+from ironauth.tests.docs.shell import commands, found, running, shell
 from tokens.oauth.tests.clients.program import converse
 from tokens.oauth.tests.clients.provider import Person, Provider
 
@@ -40,6 +42,69 @@ print(json.dumps({"passed": browser.session["_auth_user_id"]}), flush=True)
 """
 
 
+#: Who the page's `user_of` finds, and what it refuses.
+PEOPLE = """\
+from django.contrib.auth.models import User
+from django.test import TestCase, override_settings
+from ironauth_client.django.models import Identity
+from ironauth_client.testing import FakeIssuer
+from rest_framework.exceptions import AuthenticationFailed
+from rest_framework.test import APIRequestFactory
+
+from shop.people import PersonAuthentication
+
+fake = FakeIssuer()
+SETTING = {"ISSUER": fake.issuer, "CLIENT_ID": "orders-api", "TRANSPORT": fake.transport}
+
+
+@override_settings(IRONAUTH_CLIENT=SETTING)
+class PeopleTests(TestCase):
+    def asked(self):
+        token = fake.access_token(sub="ann", scope="account")
+        request = APIRequestFactory().get("/", headers={"Authorization": f"Bearer {token}"})
+        return PersonAuthentication().authenticate(request)[0]
+
+    def test_a_user_of_the_table(self):
+        with self.assertRaises(AuthenticationFailed):
+            self.asked()
+        user = User.objects.create_user("ann")
+        Identity.objects.create(user=user, issuer=fake.issuer, subject="ann")
+        self.assertEqual(self.asked(), user)
+        User.objects.update(is_active=False)
+        with self.assertRaises(AuthenticationFailed):
+            self.asked()
+"""
+#: nginx with the location of a page before one that answers itself.
+WEB_SERVER = """\
+daemon off; worker_processes 1; pid {folder}/nginx.pid; error_log {folder}/error.log warn;
+events {{ worker_connections 64; }}
+http {{
+    access_log off;
+    client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy; fastcgi_temp_path {folder}/fastcgi;
+    uwsgi_temp_path {folder}/uwsgi; scgi_temp_path {folder}/scgi;
+    server {{
+        listen 127.0.0.1:{port};
+        include {folder}/token-paths.conf;
+        location / {{ return 200 project; }}
+    }}
+}}
+"""
+
+
+class Told(BaseHTTPRequestHandler):
+    """Says which path it is asked for, as which host, and for which address."""
+
+    def do_POST(self) -> None:
+        said = " ".join((self.path, self.headers["Host"], self.headers["X-Forwarded-For"])).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(said)))
+        self.end_headers()
+        self.wfile.write(said)
+
+    def log_message(self, *_arguments: object) -> None:
+        """Stay quiet."""
+
+
 def site(folder: Path) -> Path:
     """Make a project as Django's own command makes it."""
     folder.mkdir()
@@ -59,7 +124,27 @@ def test_rest_framework(tmp_path: Path) -> None:
     folder = site(tmp_path / "site")
     with Guide("docs/guides/rest-framework.md") as guide:
         add(guide, folder, "shop/settings.py", "shop/api.py", "shop/urls.py", "shop/tests.py")
+        guide.write(folder, "shop/people.py")
+        (folder / "shop" / "test_people.py").write_text(PEOPLE, encoding="utf-8")
         shell(guide.block("python manage.py test shop"), folder)
+
+
+def test_token_paths_behind_nginx(tmp_path: Path) -> None:
+    """The page's location hands the paths of tokens to IronAuth, by its name, and no other path."""
+    program = f"exec {found('nginx')} -p {tmp_path} -e {tmp_path}/error.log -c {tmp_path}/nginx.conf"
+    port, behind = settings_test._free_port(), ThreadingHTTPServer(("127.0.0.1", 0), Told)
+    Thread(target=behind.serve_forever, daemon=True).start()
+    (tmp_path / "nginx.conf").write_text(WEB_SERVER.format(folder=tmp_path, port=port), encoding="utf-8")
+    try:
+        with Guide("docs/guides/simplejwt.md", ("127.0.0.1:8000", f"127.0.0.1:{behind.server_port}")) as guide:
+            guide.write(tmp_path, "token-paths.conf")
+        with running(program, tmp_path, port), httpx.Client(base_url=f"http://127.0.0.1:{port}") as asking:
+            for path in ("/api/token/", "/api/token/refresh/"):
+                assert asking.post(path).text == f"{path} id.example.com 127.0.0.1"
+            assert asking.post("/api/orders/").text == "project"
+    finally:
+        behind.shutdown()
+        behind.server_close()
 
 
 async def fastapi(provider: Provider, tmp_path: Path) -> None:
