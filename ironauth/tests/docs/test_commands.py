@@ -153,7 +153,7 @@ def test_clients(tmp_path: Path, rs256_key: str) -> None:
         assert "client_secret" not in json.loads(commands(page.block(CREATE), tmp_path))
     public = OAuthClient.objects.get(name="Shop")
     assert (public.trusted, public.auth_method) == (True, OAuthClient.AuthMethod.NONE)
-    assert set(public.scopes) == {"openid", "email", "offline_access"}
+    assert set(public.scopes) == {"openid", "profile", "offline_access"}
 
 
 def settings_of(block: str) -> dict[str, str]:
