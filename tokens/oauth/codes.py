@@ -70,7 +70,7 @@ class PresentedCode(NamedTuple):
 
     Attributes:
         code: The code as it was received.
-        redirect_uri: The address it was asked for with.
+        redirect_uri: The address it was asked for with; "" only where the verifier stands for it.
         verifier: The PKCE verifier (RFC 7636 §4.1).
         dpop_jkt: The thumbprint of the key that the client has proved.
         session_jkt: The thumbprint of the key that its session is to be bound to.
@@ -217,7 +217,7 @@ def _refusal(code: _Code | None, presented: PresentedCode, client: Client) -> Ou
     if code is None or code.client_id != client.id:
         return Outcome.UNKNOWN
     is_bound = (
-        presented.redirect_uri == code.redirect_uri
+        (presented.redirect_uri == code.redirect_uri or (not presented.redirect_uri and code.code_challenge != ""))
         and _is_verified(code.code_challenge, presented.verifier, required=client.require_pkce)
         and (not code.dpop_jkt or code.dpop_jkt == presented.dpop_jkt)
     )

@@ -50,6 +50,7 @@ class OAuthEndpoint(AsyncAPIView):
             response.headers["Pragma"] = "no-cache"
         if self.cross_origin:
             response.headers["Access-Control-Allow-Origin"] = "*"  # no cookie is ever read here
+            response.headers["Access-Control-Expose-Headers"] = "Retry-After, WWW-Authenticate"
         return response
 
     def handle_exception(self, exc: Exception) -> HttpResponse:

@@ -5,12 +5,17 @@ Nothing here opens anything: of secrets, codes and handles only SHA-256 digests 
 
 from __future__ import annotations
 
+from typing import Final
+
 from django.conf import settings
 from django.db import models
 
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.ids import new_id
 from tokens.clients.models import CHALLENGE_CHARACTERS, DIGEST_CHARACTERS, SCOPE_CHARACTERS, URI_CHARACTERS, OAuthClient
+
+#: Of a nonce: clients may send a digest, or a signed text.
+NONCE_CHARACTERS: Final = 512
 
 
 class Consent(models.Model):
@@ -44,7 +49,7 @@ class AuthorizationCode(models.Model):
     scope = models.CharField(max_length=SCOPE_CHARACTERS, blank=True)
     redirect_uri = models.CharField(max_length=URI_CHARACTERS)
     code_challenge = models.CharField(max_length=CHALLENGE_CHARACTERS, blank=True)
-    nonce = models.CharField(max_length=255, blank=True)
+    nonce = models.CharField(max_length=NONCE_CHARACTERS, blank=True)
     dpop_jkt = models.CharField(max_length=CHALLENGE_CHARACTERS, blank=True)
     authenticated_at = models.DateTimeField()
     amr = models.CharField(max_length=64)

@@ -32,11 +32,11 @@ from tokens.clients.errors import (
 from tokens.clients.models import SCOPE_CHARACTERS, OAuthClient
 from tokens.clients.registry import Client
 from tokens.oauth import id_tokens
+from tokens.oauth.models import NONCE_CHARACTERS
 from tokens.protocol import GrantType, ResponseMode, is_scope
 
 #: Bytes of a query or form: with the path before it below the 8 KiB from which servers, ours too, answer 414.
 MAX_BYTES: Final = 8_000
-NONCE_CHARACTERS: Final = 255  # as of its column
 HINT_CHARACTERS: Final = 254  # the longest address there is; a longer hint names nobody
 SELECT_ACCOUNT: Final = "select_account"
 PROMPTS: Final = ("none", "login", "consent", SELECT_ACCOUNT)  # OpenID Connect Core §3.1.2.1

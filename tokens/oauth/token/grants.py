@@ -33,19 +33,17 @@ log = get_logger()
 async def by_code(asked: TokenRequest) -> TokenResponse:
     """Exchange an authorization code. One unit of work.
 
+    A client that proves the code to be its own by PKCE may leave ``redirect_uri`` out (OAuth 2.1 §4.1.3).
+
     Raises:
         InvalidRequest: A parameter is missing.
         InvalidGrant: The code is unknown, expired, used or another client's, or was asked for with another redirect
             address or verifier. A used one ends the session of its first use, committed, before this raises.
         SigningKeyMissing: (503) before anything is used up.
     """
-    presented = PresentedCode(
-        asked.required("code"),
-        asked.required("redirect_uri"),
-        asked.parameters.get("code_verifier", ""),
-        asked.jkt,
-        asked.session_jkt,
-    )
+    code, verifier = asked.required("code"), asked.parameters.get("code_verifier", "")
+    redirect_uri = asked.parameters.get("redirect_uri", "") if verifier else asked.required("redirect_uri")
+    presented = PresentedCode(code, redirect_uri, verifier, asked.jkt, asked.session_jkt)
     mark = token_cache().mark()
     key, id_key = await key_store().signing(), await id_key_for(asked.client, asked.client.scopes)
     redeemed = await _redeemed(presented, asked)

@@ -155,7 +155,7 @@ ERRORS: list[tuple[dict[str, str | None], str]] = [
     ({"max_age": "-1"}, "invalid_request"),
     ({"max_age": "1.5"}, "invalid_request"),
     ({"max_age": "9" * 10}, "invalid_request"),
-    ({"nonce": "n" * 256}, "invalid_request"),
+    ({"nonce": "n" * 513}, "invalid_request"),
     ({"nonce": "n\x00"}, "invalid_request"),
     ({"login_hint": "mia\x00"}, "invalid_request"),
     ({"dpop_jkt": "x"}, "invalid_request"),
@@ -188,6 +188,14 @@ async def test_scopes_a_client_may_not_have_are_ignored(
     answered(await say(api, page, "allow"))
     assert (await AuthorizationCode.objects.aget()).scope == "openid profile"
     assert (await Consent.objects.aget()).scope == "openid profile"
+
+
+async def test_the_longest_nonce(api: httpx.AsyncClient, member: Member, client: OAuthClient) -> None:
+    """512 characters are kept, whichever they are."""
+    nonce = "é" * 512
+    page = await by_password(api, await authorize(api, client, nonce=nonce), member["email"])
+    answered(await say(api, page, "allow"))
+    assert (await AuthorizationCode.objects.aget()).nonce == nonce
 
 
 async def test_repeated_parameters_go_to_the_client(api: httpx.AsyncClient, client: OAuthClient) -> None:

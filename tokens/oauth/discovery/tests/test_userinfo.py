@@ -181,3 +181,10 @@ async def test_preflight(api: httpx.AsyncClient, signing_key: str) -> None:
     assert answer.status_code == 204
     assert "Authorization" in answer.headers["access-control-allow-headers"]
     assert {"GET", "POST"} <= set(answer.headers["access-control-allow-methods"].split(", "))
+
+
+async def test_pages_of_other_origins_can_read_why(api: httpx.AsyncClient, signing_key: str) -> None:
+    """The challenge, which says whether to refresh or to ask for another scope (RFC 6750 §3)."""
+    answer = await api.get(USERINFO, headers={"Origin": "https://app.example", **authorized("x")})
+    assert (answer.status_code, "invalid_token" in answer.headers["www-authenticate"]) == (401, True)
+    assert "WWW-Authenticate" in answer.headers["access-control-expose-headers"].split(", ")

@@ -123,12 +123,25 @@ async def test_codes_are_bound_and_a_wrong_try_costs_nothing(wiki: Party, app: P
     await refused(await wiki.redeem(code, code_verifier="w" * 43))
     await refused(await wiki.redeem(code, code_verifier=""))
     await refused(await wiki.redeem(code + "x"))
-    await refused(await wiki.redeem(code, redirect_uri=""), "invalid_request")
+    await refused(await wiki.redeem(code, redirect_uri="", code_verifier=""), "invalid_request")
+    await refused(await wiki.redeem(code, redirect_uri="", code_verifier="w" * 43))
     await refused(await wiki.redeem(""), "invalid_request")
     tokens = (await wiki.redeem(code)).json()
     await refused(await app.redeem(code))
     await refused(await wiki.redeem(code, code_verifier="w" * 43))
     assert (await wiki.introspect(tokens["access_token"]))["active"]
+
+
+async def test_the_address_may_be_left_out_with_pkce(wiki: Party, member: Member) -> None:
+    """OAuth 2.1 §4.1.3: the verifier proves whose the code is. Without PKCE the address is needed, verifier or not."""
+    tokens = (await wiki.redeem(await a_code(wiki, member), redirect_uri="")).json()
+    assert (await wiki.introspect(tokens["access_token"]))["active"]
+    wiki.client.require_pkce = False
+    await wiki.client.asave()
+    code = await a_code(wiki, member, code_challenge="")
+    await refused(await wiki.redeem(code, redirect_uri="", code_verifier=""), "invalid_request")
+    await refused(await wiki.redeem(code, redirect_uri=""))
+    assert (await wiki.redeem(code, code_verifier="")).status_code == 200
 
 
 async def test_a_second_use_revokes_what_the_first_got(wiki: Party, member: Member) -> None:

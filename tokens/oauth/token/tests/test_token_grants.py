@@ -174,6 +174,8 @@ async def test_other_origins(robot: Party, path: str, open_to_all: bool) -> None
     assert preflight.headers.get("access-control-allow-headers") == (
         "Authorization, Content-Type, DPoP" if open_to_all else None
     )
+    exposed = answer.headers.get("access-control-expose-headers")
+    assert exposed == ("Retry-After, WWW-Authenticate" if open_to_all else None)
     assert "access-control-allow-credentials" not in answer.headers
 
 
