@@ -17,6 +17,7 @@ from django.utils.translation import gettext_noop as _
 
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.errors import DomainError
+from tokens.access import codec
 from tokens.clients import redirect_uris
 from tokens.clients import registry as clients
 from tokens.clients.errors import (
@@ -31,6 +32,7 @@ from tokens.clients.errors import (
 )
 from tokens.clients.models import SCOPE_CHARACTERS, OAuthClient
 from tokens.clients.registry import Client
+from tokens.errors import InvalidToken
 from tokens.oauth import id_tokens
 from tokens.oauth.models import NONCE_CHARACTERS
 from tokens.protocol import GrantType, ResponseMode, is_scope
@@ -46,6 +48,8 @@ CHALLENGE_METHOD: Final = "S256"
 _SHA256: Final = re.compile(r"[A-Za-z0-9_-]{43}")  # base64url: RFC 7636 §4.2, RFC 9449 §10
 _SECONDS: Final = re.compile(r"[0-9]{1,9}")  # thirty years
 _PRINTABLE: Final = re.compile(r"[^\x00-\x1f\x7f]*")
+#: A state inside a request object, which no query has bounded: RFC 6749 appendix A.5, and what fits an address.
+_STATE_INSIDE: Final = re.compile(r"[\x20-\x7e]{0,2000}")
 
 
 class Target(NamedTuple):
@@ -152,6 +156,9 @@ async def enabled_client(client_id: str) -> Client:
 def target_of(client: Client, query: QueryDict) -> Target:
     """Return where the answer may go.
 
+    A request object is refused later. What it names of ``response_mode`` and ``state`` is used to answer that, where
+    they are not parameters too. It is not verified, and never decides where the answer goes.
+
     Args:
         client: The client that the request names.
         query: The parameters, not yet judged.
@@ -169,7 +176,8 @@ def target_of(client: Client, query: QueryDict) -> Target:
                 "and tell the people who run it."
             )
         )
-    mode, state = (_only(query, name) for name in ("response_mode", "state"))
+    inside = _unverified_object(_only(query, "request")) if "request" in query else {}
+    mode, state = (_only(query, name) if name in query else inside.get(name, "") for name in ("response_mode", "state"))
     known = mode if mode in set(ResponseMode) else ResponseMode.QUERY.value
     return Target(uris[0], known, state if _PRINTABLE.fullmatch(state) else "")
 
@@ -315,6 +323,20 @@ def _at_most(value: str, name: str, longest: int) -> str:
     if len(value) > longest:
         raise InvalidRequest(f"{name} is longer than {longest} characters.")
     return value
+
+
+def _unverified_object(text: str) -> Mapping[str, str]:
+    """Return ``response_mode`` and ``state`` of a request object (OpenID Connect Core §6.1), "" where it has none.
+
+    Args:
+        text: The object as it was received. An unsigned one ends where others have their signature.
+    """
+    try:
+        said = codec.payload_of(f"{text}none" if text.endswith(".") else text, longest=MAX_BYTES)
+    except InvalidToken:
+        said = {}
+    mode, state = ((given if isinstance(given := said.get(name), str) else "") for name in ("response_mode", "state"))
+    return {"response_mode": mode, "state": state if _STATE_INSIDE.fullmatch(state) else ""}
 
 
 def _only(query: QueryDict, name: str) -> str:

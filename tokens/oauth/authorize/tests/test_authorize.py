@@ -1,5 +1,6 @@
 """The flow by a client without script: sign in, allow, and the code goes back. What is refused, and where."""
 
+import json
 import re
 from typing import Any
 
@@ -29,6 +30,7 @@ from tokens.oauth.tests.walk import (
 )
 from tokens.sessions.models import SSO_CLIENT, Session
 from tokens.tests.browser import Member
+from tokens.tests.material import b64
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
 
@@ -196,6 +198,59 @@ async def test_the_longest_nonce(api: httpx.AsyncClient, member: Member, client:
     page = await by_password(api, await authorize(api, client, nonce=nonce), member["email"])
     answered(await say(api, page, "allow"))
     assert (await AuthorizationCode.objects.aget()).nonce == nonce
+
+
+@pytest.mark.parametrize("signature", ["", "c2ln"])
+async def test_a_request_object_says_how_it_hears_its_refusal(
+    api: httpx.AsyncClient, client: OAuthClient, signature: str
+) -> None:
+    """By the mode, and with the state, that stand only in it, signed or not; what stands beside it counts first."""
+    inside = {"response_mode": "form_post", "state": "in&side", "redirect_uri": "https://evil.example/"}
+    by_object: dict[str, str | None] = {"request": request_object(inside, signature), "state": None}
+    page = await authorize(api, client, **by_object)
+    assert is_page(page, 200, "form_post.js")
+    fields = form_to(page, REDIRECT_URI).fields
+    assert (fields["error"], fields["state"], fields["iss"]) == ("request_not_supported", "in&side", ISSUER)
+    answer = answered(await authorize(api, client, **{**by_object, "state": "beside", "response_mode": "query"}))
+    assert (answer["error"], answer["state"]) == ("request_not_supported", "beside")
+    by_reference = {"request_uri": "https://app.example.com/request.jwt", "response_mode": "form_post"}
+    fields = form_to(await authorize(api, client, **by_reference), REDIRECT_URI).fields
+    assert (fields["error"], fields["state"]) == ("request_uri_not_supported", "st&te=1 é")
+    assert is_page(await authorize(api, client, **by_object, redirect_uri="https://evil.example/"), 400)
+    assert is_page(await authorize(api, client, **by_object, redirect_uri=None), 400)
+
+
+@pytest.mark.parametrize(
+    "inside",
+    [
+        b'{"state":["a"],"response_mode":{"form_post":1}}',
+        b'{"state":"a\\r\\nb","response_mode":"fragment"}',
+        b'{"state":"\\ud800"}',
+        b'{"state":"a","state":"b"}',
+        b'{"state":"' + b"a" * 2_001 + b'"}',
+        b"[" * 3_000,
+        b"\xff",
+        b"",
+    ],
+)
+async def test_request_objects_that_say_nothing(api: httpx.AsyncClient, client: OAuthClient, inside: bytes) -> None:
+    """Whatever is in it: the error goes to the client's address, without a state."""
+    answer = answered(await authorize(api, client, request=request_object(inside), state=None))
+    assert answer["error"] == "request_not_supported"
+    assert "state" not in answer
+
+
+async def test_the_longest_state_inside(api: httpx.AsyncClient, client: OAuthClient) -> None:
+    """2,000 characters are given back."""
+    longest = "&" * 2_000
+    answer = answered(await authorize(api, client, request=request_object({"state": longest}), state=None))
+    assert answer["state"] == longest
+
+
+def request_object(said: dict[str, str] | bytes, signature: str = "") -> str:
+    """Return a request object that says this, unsigned or with an invented signature."""
+    payload = said if isinstance(said, bytes) else json.dumps(said).encode()
+    return f"{b64(b'{"alg":"none"}')}.{b64(payload)}.{signature}"
 
 
 async def test_repeated_parameters_go_to_the_client(api: httpx.AsyncClient, client: OAuthClient) -> None:
