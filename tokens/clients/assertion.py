@@ -1,8 +1,8 @@
 """Clients that sign who they are: ``private_key_jwt`` (RFC 7523 §2.2, §3; OpenID Connect Core §9).
 
 An assertion is good for this issuer alone, for a short time, and once: it is worthless to others who have seen it. Its
-``aud`` has to be the issuer, and neither a list nor the address of an endpoint. Otherwise another server that the
-client uses could have an assertion made for itself and use it here (security-bar 53).
+``aud`` has to be the issuer, as a text or as a list of that alone, and not the address of an endpoint. Otherwise
+another server that the client uses could have an assertion made for itself and use it here (security-bar 53).
 """
 
 from collections.abc import Mapping
@@ -57,7 +57,7 @@ class _Claims(msgspec.Struct, frozen=True):
 
     iss: str
     sub: str
-    aud: str
+    aud: str | list[str]
     exp: float
     jti: str
     iat: float | None = None
@@ -119,7 +119,7 @@ def _require_in_force(claims: _Claims, *, client_id: str, now: float) -> None:
     ahead = now + CLOCK_LEEWAY_S
     if not claims.iss == claims.sub == client_id:
         raise AssertionRefused("client")
-    if claims.aud != settings.IRONAUTH_ISSUER:
+    if claims.aud not in (settings.IRONAUTH_ISSUER, [settings.IRONAUTH_ISSUER]):
         raise AssertionRefused("audience")
     if not now < claims.exp <= ahead + MAX_LIFE_S:
         raise AssertionRefused("expiry")

@@ -84,7 +84,13 @@ async def test_names_of_the_type(bank: Party, header: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"aud": ["http://localhost:8000"]},
+        {"aud": []},
+        {"aud": ["http://localhost:8000"] * 2},
+        {"aud": ["http://localhost:8000", "https://other.example"]},
+        {"aud": ["https://other.example"]},
+        {"aud": ["http://localhost:8000/oauth/token"]},
+        {"aud": [["http://localhost:8000"]]},
+        {"aud": {"http://localhost:8000": 1}},
         {"aud": "http://localhost:8000/oauth/token"},
         {"aud": "http://localhost:8000/"},
         {"aud": ...},
@@ -110,10 +116,17 @@ async def test_names_of_the_type(bank: Party, header: dict[str, Any]) -> None:
 )
 @pytest.mark.filterwarnings("ignore::joserfc.errors.SecurityWarning")
 async def test_what_proves_nothing(bank: Party, changes: dict[str, Any]) -> None:
-    """Another audience, a list of them, no end, a foreign key or type: 401, the one body (security-bar 53)."""
+    """Another audience, one beside ours, no end, a foreign key or type: 401, the one body (security-bar 53)."""
     answer = await asked(bank, assertion(str(bank.client.pk), **changes))
     assert (answer.status_code, answer.json()["error"]) == (401, "invalid_client")
     assert "www-authenticate" not in answer.headers
+
+
+async def test_the_issuer_as_a_list_of_one(bank: Party) -> None:
+    """RFC 7519 §4.1.3 lets a library write its one audience so; it is used once, as every assertion is."""
+    signed = assertion(str(bank.client.pk), aud=[settings.IRONAUTH_ISSUER])
+    assert (await asked(bank, signed)).status_code == 200
+    assert (await asked(bank, signed)).status_code == 401
 
 
 @pytest.mark.parametrize("alg", [[], {}, None, 1, "none"])
@@ -184,7 +197,8 @@ STILL = 1_800_000_000  # unix seconds
         ("expiry", {"exp": STILL + 3_600 + 61}),
         ("jti", {"jti": ""}),
         ("claims", {"jti": ...}),
-        ("claims", {"aud": ["http://localhost:8000"]}),
+        ("claims", {"aud": [7]}),
+        ("audience", {"aud": ["http://localhost:8000", "https://other.example"]}),
         ("key", {"key": STRANGER}),
         ("key", {"header": {"kid": "unknown"}}),
         ("client", {"iss": "someone"}),
