@@ -16,6 +16,7 @@ from tokens.oauth.tests.clients.provider import Person
 
 HERE = Path(__file__).parent
 JAVASCRIPT, GO, SPRING = HERE / "javascript", HERE / "go", HERE / "spring"
+PYTHON = HERE / "default" / "python"
 PATIENCE_S = 60.0  # for one program, on a machine with everything else to do
 BUILD_S = 300.0  # Go compiles its own library the first time
 LONGEST_LINE = 1 << 20
@@ -30,21 +31,31 @@ def node() -> str:
     return found
 
 
-def go_program(folder: Path) -> Path:
-    """Build the program of ``go/`` into a folder and return it; skip where there is no Go, or one too old for it."""
+def go_program(source: Path, folder: Path) -> Path:
+    """Build a program of ``go/`` into a folder and return it; skip where there is no Go, or one too old for it."""
     found = shutil.which("go")
     if found is None:
-        pytest.skip("Go is not installed: go-oidc was not tried (https://go.dev/dl/)")
-    made = folder / "go-oidc"
+        pytest.skip("Go is not installed: its libraries were not tried (https://go.dev/dl/)")
+    made = folder / "program"
     environment = {**os.environ, "GOTOOLCHAIN": "local", "GOFLAGS": "-mod=readonly", "CGO_ENABLED": "0"}
     command = [found, "build", "-trimpath", "-o", str(made), "."]
     built = subprocess.run(
-        command, cwd=GO, env=environment, timeout=BUILD_S, capture_output=True, text=True, check=False
+        command, cwd=source, env=environment, timeout=BUILD_S, capture_output=True, text=True, check=False
     )
     if "requires go >=" in built.stderr:
-        pytest.skip(f"Go is too old, go-oidc was not tried: {built.stderr.strip().splitlines()[-1]}")
+        pytest.skip(f"Go is too old, its libraries were not tried: {built.stderr.strip().splitlines()[-1]}")
     assert built.returncode == 0, built.stderr
     return made
+
+
+def own_python() -> str:
+    """Return the Python of the libraries that have an environment of their own; without it skip, or in CI fail."""
+    kept = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    there = Path(kept, "ironauth-tests", "relying-parties")
+    pins, installed = PYTHON / "requirements.txt", there / ".installed.txt"
+    if not installed.exists() or installed.read_bytes() != pins.read_bytes():
+        _missing("the client libraries of Python: sh .ci/find-relying-parties does, or says what is missing")
+    return str(there / "bin" / "python")
 
 
 def _missing(what: str) -> None:

@@ -1,13 +1,19 @@
 """A live server of two workers as client libraries see it, and a person whose browser they send there."""
 
+import json
 import re
+import shlex
 from dataclasses import dataclass
 from http import HTTPStatus
+from io import StringIO
+from pathlib import Path
 from typing import Any
 from urllib.parse import urljoin
 
 import httpx
 from asgiref.sync import sync_to_async
+from django.conf import settings
+from django.core.management import call_command
 
 from tokens.clients.models import OAuthClient
 from tokens.oauth.tests.material import REDIRECT_URI, make_client
@@ -15,6 +21,8 @@ from tokens.oauth.tests.walk import by_password, forms, say, send
 
 GONE = "https://app.example.com/signed-out"
 MOST_STEPS = 8  # of one state through our pages; more is a loop
+#: The line of the README that makes a client, from the command's name on.
+CREATE = re.compile(r"^\.venv/bin/python manage\.py (oauth_client create .*)$", re.MULTILINE)
 ENDS = re.compile(r"https://(app|shop)\.example\.com/|com\.example\.shop:/")
 
 
@@ -69,6 +77,22 @@ class Provider:
         told = {"client_id": str(row.pk)}
         return {**told, "client_secret": secret} if secret else told
 
+    async def default_client(self, redirect_uri: str = REDIRECT_URI) -> dict[str, str]:
+        """Make a client by the line of the README, for an address; return what the line's reader copies from it."""
+        told = await sync_to_async(_by_readme)(redirect_uri)
+        return {name: told[name] for name in ("client_id", "client_secret")}
+
     async def public_client(self, **fields: Any) -> dict[str, Any]:
         """Store a client without a secret."""
         return await self.client(auth_method=OAuthClient.AuthMethod.NONE, **fields)
+
+
+def _by_readme(redirect_uri: str) -> dict[str, Any]:
+    (line,) = CREATE.findall((Path(settings.BASE_DIR) / "README.md").read_text(encoding="utf-8"))
+    command, *arguments = shlex.split(line)
+    (place,) = [at for at, argument in enumerate(arguments) if argument.startswith("https://")]
+    arguments[place] = redirect_uri
+    said = StringIO()
+    call_command(command, *arguments, stdout=said, stderr=StringIO())
+    told: dict[str, Any] = json.loads(said.getvalue())
+    return told

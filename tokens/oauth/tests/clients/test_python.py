@@ -34,7 +34,7 @@ async def test_python_libraries(provider: Provider) -> None:
     for alg in OAuthClient.IdTokenAlg:
         await _authlib(provider, await provider.client(id_token_alg=alg))
     await _authlib_is_refused(provider, await provider.client())
-    await _requests_oauthlib(provider, await provider.client())
+    await _requests_oauthlib(provider, await provider.default_client())
     await _requests_oauthlib(provider, await provider.public_client())
 
 

@@ -18,7 +18,7 @@ from pytest_django import Settings
 from tokens.clients.models import OAuthClient
 from tokens.keys.key_set import Family
 from tokens.keys.units import RotationRefusedError, rotate
-from tokens.oauth.tests.clients.program import JAVASCRIPT, go_program, node, start, tell
+from tokens.oauth.tests.clients.program import GO, JAVASCRIPT, go_program, node, start, tell
 from tokens.oauth.tests.clients.provider import Provider
 from tokens.oauth.tests.material import REDIRECT_URI
 from tokens.oauth.tests.walk import CHALLENGE, VERIFIER
@@ -147,7 +147,7 @@ async def test_nobody_notices_a_rotation(provider: Provider, tmp_path: Path) -> 
 def go_if_there(folder: Path) -> Path | None:
     """Return the program with go-oidc, None where there is no Go: the others are asked all the same."""
     try:
-        return go_program(folder)
+        return go_program(GO, folder)
     except pytest.skip.Exception:
         return None
 

@@ -69,7 +69,7 @@ func main() {
 		poll(ctx, provider)
 		return
 	}
-	for _, name := range []string{"basic", "es256", "rs256"} {
+	for _, name := range []string{"default", "basic", "es256", "rs256"} {
 		signIn(ctx, provider, with, with.Clients[name])
 		passed(name)
 	}
@@ -77,13 +77,15 @@ func main() {
 
 // signIn walks through one client's life.
 func signIn(ctx context.Context, provider *oidc.Provider, with given, client registered) {
+	// begin: signin.go
 	config := oauth2.Config{
 		ClientID:     client.ClientID,
 		ClientSecret: client.ClientSecret,
-		Endpoint:     provider.Endpoint(),
+		Endpoint:     provider.Endpoint(), // of oidc.NewProvider(ctx, issuer)
 		RedirectURL:  with.RedirectURI,
 		Scopes:       []string{oidc.ScopeOpenID, "profile", "email", oidc.ScopeOfflineAccess},
 	}
+	// end
 	proof, state, nonce := oauth2.GenerateVerifier(), oauth2.GenerateVerifier(), oauth2.GenerateVerifier()
 	say(map[string]string{"visit": config.AuthCodeURL(state, oidc.Nonce(nonce), oauth2.S256ChallengeOption(proof))})
 	var callback string

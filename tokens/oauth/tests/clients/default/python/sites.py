@@ -1,0 +1,44 @@
+"""A Django site in memory, for the libraries that are applications of Django."""
+
+from typing import Any
+
+import django
+from conversation import visit
+from django.conf import settings
+from django.core.management import call_command
+from django.test import Client
+
+SITE = "app.example.com"
+
+
+def begin(applications: list[str], backend: str, **more: Any) -> None:
+    """Set the site up, its database in memory."""
+    settings.configure(
+        SECRET_KEY="of a test",
+        ALLOWED_HOSTS=[SITE],
+        DEFAULT_AUTO_FIELD="django.db.models.AutoField",
+        DATABASES={"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}},
+        INSTALLED_APPS=["django.contrib.auth", "django.contrib.contenttypes", "django.contrib.sessions", *applications],
+        MIDDLEWARE=[
+            "django.contrib.sessions.middleware.SessionMiddleware",
+            "django.contrib.auth.middleware.AuthenticationMiddleware",
+        ],
+        AUTHENTICATION_BACKENDS=[backend],
+        ROOT_URLCONF="__main__",  # the program, with its urlpatterns
+        **more,
+    )
+    django.setup()
+    call_command("migrate", verbosity=0)
+
+
+def signed_in(start: str, *, by_form: bool = False) -> str:
+    """Sign in from an address of the site; return the email address of who is signed in there then."""
+    from django.contrib.auth import get_user
+
+    browser = Client(headers={"host": SITE})
+    sent = (browser.post if by_form else browser.get)(start, secure=True)
+    back = visit(sent["location"])
+    browser.get(back.removeprefix(f"https://{SITE}"), secure=True)
+    request = type("Request", (), {"session": browser.session})()
+    user = get_user(request)
+    return str(user.email) if user.is_authenticated else "nobody"
