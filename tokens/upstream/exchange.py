@@ -17,6 +17,7 @@ from accounts.federation.errors import UpstreamUnavailable
 from ironauth.config.addresses import is_local
 from ironauth.infrastructure.core import strict_json
 from ironauth.infrastructure.core.errors import Overloaded
+from ironauth.infrastructure.outbound.kept_connections import KeptConnections
 from ironauth.infrastructure.outbound.request import Exchange, ExchangeFailedError
 from ironauth.infrastructure.telemetry.logs import get_logger
 from ironauth.infrastructure.threads.executor import BoundedExecutor
@@ -25,6 +26,8 @@ LIMIT_S: Final = 5.0  # seconds from the connection to the end of an answer; a p
 LONGEST: Final = 256 * 1024  # bytes; a key set of a large provider has 20
 AT_ONCE: Final = 2  # requests to one provider
 THREADS: Final = 4 * AT_ONCE  # so many providers may hang before the next one is kept waiting
+#: A minute after its host was judged a connection is made anew; a sign-in that asks twice takes one.
+KEPT: Final = KeptConnections(most=2 * THREADS, idle_s=15.0, life_s=60.0)
 _executor: Final = BoundedExecutor(name="upstream", threads=THREADS)
 _queues: Final[dict[str, "_Queue"]] = {}
 _HEADERS: Final = {"Accept": "application/json", "User-Agent": "ironauth"}
@@ -85,7 +88,9 @@ async def _asked(
 ) -> Any:
     if not is_acceptable(url):
         raise UpstreamUnavailable("address")
-    exchange = Exchange(url, limit_s=LIMIT_S, longest=LONGEST, networks=settings.IRONAUTH_UPSTREAM_NETWORKS)
+    networks = settings.IRONAUTH_UPSTREAM_NETWORKS
+    # Sent twice, a code is refused the second time, at worst: as it was when the connection had only broken.
+    exchange = Exchange(url, limit_s=LIMIT_S, longest=LONGEST, networks=networks, kept=KEPT)
     try:
         async with asyncio.timeout(LIMIT_S), _turn(urlsplit(url).netloc):
             answer = await _executor.offload(
@@ -99,6 +104,7 @@ async def _asked(
         raise UpstreamUnavailable(cause) from error
     finally:
         exchange.cut()
+        asyncio.get_running_loop().call_later(KEPT.idle_s, KEPT.prune)
 
 
 def is_acceptable(url: str) -> bool:
@@ -114,5 +120,6 @@ def is_acceptable(url: str) -> bool:
 
 
 async def close() -> None:
-    """Let the threads end."""
+    """Let the threads end, and close the connections."""
     await asyncio.to_thread(_executor.shutdown, wait=False)
+    KEPT.clear()

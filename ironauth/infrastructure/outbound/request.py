@@ -1,6 +1,7 @@
 """Asking other servers: one request and its answer on a thread of a pool, within limits, and cut off from any other.
 
-No redirect is followed, no proxy of the environment is used, no connection is kept. Nobody may trust what comes back.
+No redirect is followed, no proxy of the environment is used, and no connection is kept unless the caller has room for
+some. Nobody may trust what comes back.
 """
 
 import os
@@ -14,6 +15,10 @@ from http.client import HTTP_PORT, HTTPS_PORT, HTTPConnection, HTTPResponse, HTT
 from urllib.parse import SplitResult, urlsplit
 
 from ironauth.infrastructure.outbound import public_addresses
+from ironauth.infrastructure.outbound.kept_connections import KeptConnections, Line, Place
+
+#: How it shows that the other side has closed a connection before it has answered.
+_CLOSED = (ConnectionError, ssl.SSLEOFError, ssl.SSLZeroReturnError)
 
 
 class ExchangeFailedError(Exception):
@@ -25,12 +30,23 @@ class Exchange:
 
     The caller that waits for it calls ``cut`` after its time: a server that trickles must not keep the thread.
     ``networks``: for an address that somebody else chose, the networks it may lead to that are not public. None: the
-    operator chose it, and it may lead anywhere. ``status``: the answer's, once there is one.
+    operator chose it, and it may lead anywhere. ``kept``: connections to use again, and where this one is left; only
+    for a request that may be sent twice, for who closes a connection may have read it. None: it is made anew and
+    closed. ``status``: the answer's, once there is one.
     """
 
-    def __init__(self, url: str, *, limit_s: float, longest: int, networks: Sequence[str] | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        limit_s: float,
+        longest: int,
+        networks: Sequence[str] | None = None,
+        kept: KeptConnections | None = None,
+    ) -> None:
         self._address = urlsplit(url)
         self._networks = networks
+        self._kept = kept
         self._limit_s = limit_s
         self._longest = longest
         self._lock = threading.Lock()
@@ -43,30 +59,68 @@ class Exchange:
     ) -> bytes:
         """Send the request and return the body of its answer, whose status is one of those ``wanted``.
 
+        A connection that was kept and that the other side has closed is made anew, once.
+
         Raises ``OSError``, ``NotPublicError`` too, ``HTTPException``, ``ExchangeFailedError`` for another status, and
         for an answer that is too long or broken off.
         """
+        sent = {**({} if self._kept else {"Connection": "close"}), **headers}
+        line = self._kept.take(self._place()) if self._kept else None
+        if line is not None:
+            try:
+                return self._asked(line, method, sent, wanted, body)
+            except _CLOSED:
+                if self.status is not None or self._over:
+                    raise
+        return self._asked(self._opened(), method, sent, wanted, body)
+
+    def _opened(self) -> Line:
+        """Return a new connection."""
         address = self._address
         connection = _connection(address, self._limit_s)
+        connection.auto_open = 0  # never by itself: nobody would judge where it leads
+        opened_at = self._kept.now() if self._kept else 0.0
+        if self._networks is not None:
+            connection.sock = _judged(address, self._networks, self._limit_s)
+            return Line(self._place(), connection, opened_at)
         try:
-            if self._networks is None:
-                connection.connect()
-            else:
-                connection.sock = _judged(address, self._networks, self._limit_s)
+            connection.connect()
+        except BaseException:
+            connection.close()
+            raise
+        return Line(self._place(), connection, opened_at)
+
+    def _place(self) -> Place:
+        address, networks = self._address, self._networks
+        return address.scheme, address.hostname or "", address.port, None if networks is None else tuple(networks)
+
+    def _asked(
+        self, line: Line, method: str, headers: Mapping[str, str], wanted: Collection[int], body: bytes | None
+    ) -> bytes:
+        """Send the request on this connection, and return the answer's body."""
+        connection, is_reusable = line.connection, False
+        try:
             self._connected(connection.sock)
+            address = self._address
             target = f"{address.path or '/'}{'?' + address.query if address.query else ''}"
-            connection.request(method, target, body=body, headers={"Connection": "close", **headers})
+            connection.request(method, target, body=body, headers=dict(headers))
             with connection.getresponse() as response:
                 self.status = response.status
                 if response.status not in wanted:
                     raise ExchangeFailedError(f"status {response.status}")
-                return _body(response, self._longest)
+                answer = _body(response, self._longest)
+                is_reusable = response.isclosed() and not response.will_close  # closed: read to its end
+            return answer
         finally:
-            connection.close()
             with self._lock:
                 if self._line is not None:
                     self._line.close()
                     self._line = None
+                is_reusable = is_reusable and not self._over
+            if self._kept is not None and is_reusable:
+                self._kept.give(line)
+            else:
+                connection.close()
 
     def cut(self) -> None:
         """End the conversation, if there is one."""

@@ -72,6 +72,7 @@ def code_of(nonce: str, subject: str) -> str:
 class Provider(BaseHTTPRequestHandler):
     """Discovery, keys and tokens."""
 
+    protocol_version = "HTTP/1.1"  # as providers do, it lets the connection stay
     issuer = ""
 
     def do_GET(self) -> None:

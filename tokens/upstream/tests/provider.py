@@ -24,7 +24,7 @@ STRANGERS_KEY = RSAKey.generate_key(2048, parameters={"kid": "k1"})
 
 
 class FakeProvider:
-    """What it says is in attributes; ``asked`` has the paths that were asked for."""
+    """What it says is in attributes; ``asked`` has the paths asked for; ``connections``: how many were made."""
 
     def __init__(self, issuer: str) -> None:
         self.issuer = issuer
@@ -38,6 +38,7 @@ class FakeProvider:
         self.token_answer: dict[str, Any] | None = None
         self.userinfo: dict[str, Any] | None = None
         self.delay_s = 0.0
+        self.connections = 0
         self.asked: list[str] = []
         self.refusals: list[str] = []
         self.check: Callable[[dict[str, str], str], object] = self.check_basic
@@ -132,10 +133,16 @@ class MeetingProvider(FakeProvider):
 
 
 @contextmanager
-def served[P: FakeProvider](kind: type[P]) -> Iterator[P]:
-    """Serve a provider on a free port."""
+def served[P: FakeProvider](kind: type[P], protocol: str = "HTTP/1.0") -> Iterator[P]:
+    """Serve a provider on a free port; with HTTP/1.1 it leaves connections open."""
 
     class Handler(BaseHTTPRequestHandler):
+        protocol_version = protocol
+
+        def setup(self) -> None:
+            super().setup()
+            provider.connections += 1
+
         def do_GET(self) -> None:
             provider.asked.append(self.path)
             time.sleep(provider.delay_s)

@@ -2,8 +2,10 @@
 
 import asyncio
 
+import pytest
 from pytest_django import Settings
 
+from ironauth.infrastructure.outbound.kept_connections import KeptConnections
 from tokens.upstream import exchange
 from tokens.upstream.tests.provider import FakeProvider, served
 
@@ -33,3 +35,32 @@ async def test_requests_to_one_provider_take_turns(settings: Settings) -> None:
         answers = await asyncio.gather(*(exchange.get(f"{provider.issuer}/jwks") for _ in range(3 * exchange.AT_ONCE)))
     assert all(answer["keys"] for answer in answers)
     assert not exchange._queues
+
+
+@pytest.mark.parametrize(("protocol", "connections"), [("HTTP/1.1", 1), ("HTTP/1.0", 3)])
+async def test_a_connection_serves_several_requests(settings: Settings, protocol: str, connections: int) -> None:
+    """A provider that leaves its connection open is asked again on it; one that does not, on another one."""
+    settings.DEBUG = True
+    settings.IRONAUTH_UPSTREAM_NETWORKS = ["127.0.0.0/8"]
+    with served(FakeProvider, protocol) as provider:
+        try:
+            for _ in range(3):
+                await exchange.get(f"{provider.issuer}/jwks")
+        finally:
+            exchange.KEPT.clear()
+        assert (len(provider.asked), provider.connections) == (3, connections)
+
+
+async def test_a_connection_is_closed_when_its_time_is_over(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody has to ask again for that."""
+    settings.DEBUG = True
+    settings.IRONAUTH_UPSTREAM_NETWORKS = ["127.0.0.0/8"]
+    kept, pruned = KeptConnections(most=1, idle_s=0.0, life_s=60.0), asyncio.Event()
+    monkeypatch.setattr(exchange, "KEPT", kept)
+    monkeypatch.setattr(kept, "prune", pruned.set)
+    with served(FakeProvider, "HTTP/1.0") as provider:
+        await exchange.get(f"{provider.issuer}/jwks")
+    pruned.clear()
+    await asyncio.wait_for(pruned.wait(), 20)
