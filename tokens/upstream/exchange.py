@@ -69,6 +69,28 @@ class _Queue:
         self.inside = 0
 
 
+class _Watch:
+    """Closes connections whose time is over, though nobody asks again: one timer while any is kept."""
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def begin(self) -> None:
+        """Look after them in this event loop."""
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:
+            self._loop = loop
+            loop.call_later(KEPT.idle_s, self._look)
+
+    def _look(self) -> None:
+        loop, self._loop = self._loop, None
+        if KEPT.prune() and loop is not None:
+            self.begin()
+
+
+_watch: Final = _Watch()
+
+
 @asynccontextmanager
 async def _turn(provider: str) -> AsyncIterator[None]:
     """Wait until one more request to this host and port may run; the queue is dropped with its last request."""
@@ -104,7 +126,7 @@ async def _asked(
         raise UpstreamUnavailable(cause) from error
     finally:
         exchange.cut()
-        asyncio.get_running_loop().call_later(KEPT.idle_s, KEPT.prune)
+        _watch.begin()
 
 
 def is_acceptable(url: str) -> bool:

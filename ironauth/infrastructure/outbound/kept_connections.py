@@ -52,8 +52,8 @@ class KeptConnections:
             self._waiting.append((line, self.now()))
         self.prune()
 
-    def prune(self) -> None:
-        """Close what has waited for too long, is too old or too many."""
+    def prune(self) -> bool:
+        """Close what has waited for too long, is too old or too many; tell whether any is left."""
         now, over = self.now(), []
         with self._lock:
             for line, since in self._waiting[:]:
@@ -61,8 +61,10 @@ class KeptConnections:
                 if is_spare or now - since >= self.idle_s or now - line.opened_at >= self._life_s:
                     self._waiting.remove((line, since))
                     over.append(line)
+            is_any_left = bool(self._waiting)
         for line in over:
             line.connection.close()
+        return is_any_left
 
     def clear(self) -> None:
         """Close all."""

@@ -73,6 +73,7 @@ class Provider(BaseHTTPRequestHandler):
     """Discovery, keys and tokens."""
 
     protocol_version = "HTTP/1.1"  # as providers do, it lets the connection stay
+    disable_nagle_algorithm = True  # else the second half of an answer waits for an acknowledgement, and ours for it
     issuer = ""
 
     def do_GET(self) -> None:

@@ -18,7 +18,7 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 
 class Clock:
-    """Monotonic seconds that go on when a test says so."""
+    """Monotonic seconds, which a test moves on."""
 
     def __init__(self) -> None:
         self.seconds = 1_000.0
