@@ -116,7 +116,8 @@ _guard = Guard(
 )
 _http: Application = _traced(_guard) if settings.IRONAUTH_TRACES else _guard
 if settings.IRONAUTH_TRUSTED_ORIGINS:
-    _http = CrossOrigin(_http, origins=settings.IRONAUTH_TRUSTED_ORIGINS, prefix="/api/v1/")
+    _paths = ("/api/v1/",) if settings.IRONAUTH_SIMPLEJWT == "off" else ("/api/v1/", settings.IRONAUTH_SIMPLEJWT_PATH)
+    _http = CrossOrigin(_http, origins=settings.IRONAUTH_TRUSTED_ORIGINS, prefixes=_paths)
 
 
 @on_shutdown

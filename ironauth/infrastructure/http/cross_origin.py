@@ -23,23 +23,23 @@ _VARY: Final = (b"vary", b"Origin")
 
 
 class CrossOrigin:
-    """Lets pages of ``origins`` read what is below ``prefix``, with cookies; everything else passes as it is."""
+    """Lets pages of ``origins`` read what is below one of ``prefixes``, with cookies; everything else passes as it is."""
 
-    def __init__(self, application: Application, *, origins: Collection[str], prefix: str) -> None:
+    def __init__(self, application: Application, *, origins: Collection[str], prefixes: tuple[str, ...]) -> None:
         """Stand before an application.
 
         Args:
             application: What answers.
             origins: As browsers send them.
-            prefix: The beginning of the paths that pages may read.
+            prefixes: The beginnings of the paths that pages may read.
         """
         self._application = application
         self._origins = frozenset(origin.encode("ascii") for origin in origins)
-        self._prefix = prefix
+        self._prefixes = prefixes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a preflight, or add the headers to what the application answers."""
-        if scope["type"] != "http" or not scope["path"].startswith(self._prefix):
+        if scope["type"] != "http" or not scope["path"].startswith(self._prefixes):
             await self._application(scope, receive, send)
             return
         origin = _header(scope, b"origin")

@@ -21,7 +21,7 @@ async def _answers(scope: Scope, _receive: Receive, send: Send) -> None:
 
 def browser() -> httpx.AsyncClient:
     """Return a client of the API behind the headers."""
-    application: Any = CrossOrigin(_answers, origins=[APP, "http://localhost:5173"], prefix="/api/v1/")
+    application: Any = CrossOrigin(_answers, origins=[APP, "http://localhost:5173"], prefixes=("/api/v1/",))
     return httpx.AsyncClient(transport=httpx.ASGITransport(application), base_url="http://testserver")
 
 
@@ -96,7 +96,7 @@ async def test_whole_answers_carry_them() -> None:
         return {"type": "http.disconnect"}
 
     scope = {"type": "http", "method": "GET", "path": "/api/v1/access/me", "headers": [(b"origin", APP.encode())]}
-    await CrossOrigin(whole, origins=[APP], prefix="/api/v1/")(scope, nothing, keep)
+    await CrossOrigin(whole, origins=[APP], prefixes=("/api/v1/",))(scope, nothing, keep)
     assert sent[0]["lines"].startswith(b"x-request-id: 1\r\nvary: Origin\r\naccess-control-allow-origin: ")
     assert sent[0]["lines"].endswith(b"\r\n")
 
@@ -105,7 +105,7 @@ async def test_whole_answers_carry_them() -> None:
 @pytest.mark.usefixtures("signing_key")
 async def test_a_server_with_a_listed_origin(serve_process: ServeProcess) -> None:
     """A real server, warm and cold: a page of the origin reads answers and refusals, another one does not."""
-    base = await sync_to_async(serve_process)(IRONAUTH_TRUSTED_ORIGINS=APP)
+    base = await sync_to_async(serve_process)(IRONAUTH_TRUSTED_ORIGINS=APP, IRONAUTH_SIMPLEJWT="keep")
     async with httpx.AsyncClient(base_url=base, timeout=30) as client:
         person = {"email": "cors@example.com", "password": "seven amber kites over Lyon"}
         await client.post("/api/v1/access/signup", json=person)
@@ -118,3 +118,7 @@ async def test_a_server_with_a_listed_origin(serve_process: ServeProcess) -> Non
             other = await client.get("/api/v1/access/me", headers={**token, "Origin": "https://evil.example"})
             assert "access-control-allow-origin" not in other.headers
         assert (await client.options("/api/v1/access/me", headers=PREFLIGHT)).status_code == 204
+        for path, origin, allowed in (("/api/token/", APP, APP), ("/api/token/", "https://evil.example", None)):
+            answer = await client.post(path, json=person, headers={"Origin": origin})
+            assert (answer.status_code, answer.headers.get("access-control-allow-origin")) == (200, allowed)
+        assert (await client.options("/api/token/refresh/", headers=PREFLIGHT)).status_code == 204
