@@ -55,6 +55,8 @@ interface Pending {
 const PENDING_FOR = 3_600; // seconds that a sign-in may take
 const KEY = "key";
 const TOKENS = "tokens";
+/** Sign-ins that are being finished, by their `state`: a component that asks twice gets the one answer. */
+const finishing = new Map<string, Promise<string | undefined>>();
 
 /** The session of a person with one server, shared by all tabs of this origin. */
 export class Session {
@@ -103,12 +105,19 @@ export class Session {
   /**
    * Finish a sign-in on the page of `redirectUri`; on every other page nothing happens.
    *
-   * Returns where to go on, undefined where the address is no answer to a sign-in. Throws SignInFailed.
+   * Returns where to go on, undefined where the address is no answer to a sign-in. Throws SignInFailed. Called while it
+   * runs, it gives the same promise: React runs an effect twice in its strict mode.
    */
   async finishSignIn(address: string = location.href): Promise<string | undefined> {
     const answer = new URL(address).searchParams;
     const state = answer.get("state");
     if (state === null || (!answer.has("code") && !answer.has("error"))) return undefined;
+    const begun = finishing.get(state) ?? this.#finished(answer, state).finally(() => finishing.delete(state));
+    finishing.set(state, begun);
+    return begun;
+  }
+
+  async #finished(answer: URLSearchParams, state: string): Promise<string | undefined> {
     const pending = (await this.#store.get(`pending ${state}`)) as Pending | undefined;
     await this.#store.remove(`pending ${state}`);
     if (pending === undefined || Date.now() / 1000 - pending.at > PENDING_FOR) {

@@ -42,7 +42,8 @@ const show = async () => {
 };
 document.querySelector("#in").addEventListener("click", () => session.signIn({ returnTo: "/cart?page=2" }));
 try {
-  const onward = await session.finishSignIn();
+  const [onward, again] = await Promise.all([session.finishSignIn(), new Session(session.options).finishSignIn()]);
+  if (again !== onward) throw new Error("two calls at once differ");
   if (onward !== undefined) history.replaceState(null, "", onward);
   await show();
 } catch (error) {
