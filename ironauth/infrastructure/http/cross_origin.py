@@ -23,7 +23,7 @@ _VARY: Final = (b"vary", b"Origin")
 
 
 class CrossOrigin:
-    """Lets pages of ``origins`` read what is below one of ``prefixes``, with cookies; everything else passes as it is."""
+    """Lets pages of ``origins`` read what is below ``prefixes``, with cookies; everything else passes as it is."""
 
     def __init__(self, application: Application, *, origins: Collection[str], prefixes: tuple[str, ...]) -> None:
         """Stand before an application.
