@@ -58,6 +58,8 @@ class Note(_Coded):
     FACTOR_UNSUPPORTED = "factor_unsupported", "a second factor that cannot be moved: they set it up anew"
     RECOVERY_CODES = "recovery_codes", "recovery codes, which cannot be judged here: they make new ones"
     IDENTITY = "identity", "an identity at another provider: they link it anew"
+    REQUIRED_ACTION = "required_action", "a duty there, such as choosing another password: ask it of them here"
+    ATTRIBUTES = "attributes", "attributes, roles or groups"
 
 
 _NOTES: Final[dict[str, Note]] = {note.value: note for note in Note}

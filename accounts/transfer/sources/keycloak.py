@@ -49,6 +49,10 @@ def _person(row: dict[str, Any]) -> Person:
                 more.add(Note.FACTOR_UNSUPPORTED)
     if row.get("federatedIdentities"):
         more.add(Note.IDENTITY)
+    if row.get("requiredActions"):
+        more.add(Note.REQUIRED_ACTION)
+    if _has_attributes(row):
+        more.add(Note.ATTRIBUTES)
     return Person(
         external_id=text(row, "id"),
         email=text(row, "email"),
@@ -60,6 +64,12 @@ def _person(row: dict[str, Any]) -> Person:
         totp_secret=app,
         notes=notes | more,
     )
+
+
+def _has_attributes(row: dict[str, Any]) -> bool:
+    """Return whether somebody has more than what Keycloak gives everybody: the realm's default roles."""
+    roles = [role for role in row.get("realmRoles") or () if not role.startswith("default-roles-")]
+    return bool(row.get("attributes") or row.get("groups") or roles)
 
 
 def _password(credential: dict[str, Any]) -> tuple[str | None, frozenset[Note]]:

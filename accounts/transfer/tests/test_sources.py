@@ -97,6 +97,22 @@ def test_keycloak_app_of_another_form_stays_behind(tmp_path: Path) -> None:
     assert person.notes == {Note.TOTP_UNSUPPORTED}
 
 
+@pytest.mark.parametrize(
+    ("more", "notes"),
+    [
+        ({"requiredActions": ["UPDATE_PASSWORD"]}, {Note.REQUIRED_ACTION}),
+        ({"requiredActions": [], "attributes": {}, "groups": [], "realmRoles": ["default-roles-shop"]}, set()),
+        ({"attributes": {"plan": ["pro"]}}, {Note.ATTRIBUTES}),
+        ({"groups": ["/staff"]}, {Note.ATTRIBUTES}),
+        ({"realmRoles": ["default-roles-shop", "editor"]}, {Note.ATTRIBUTES}),
+    ],
+)
+def test_keycloak_says_what_stays_behind(tmp_path: Path, more: dict[str, Any], notes: set[Note]) -> None:
+    """A duty that waits for somebody, and what else the realm knows of them, are counted."""
+    person = only("keycloak", written(tmp_path, "realm.json", {"users": [{**keycloak_user(**app()), **more}]}))
+    assert person.notes == notes
+
+
 def test_keycloak_directory(tmp_path: Path) -> None:
     """A directory's files are read in turn, and the realm's own settings are none of them."""
     written(tmp_path, "shop-realm.json", {"realm": "shop"})
