@@ -46,12 +46,12 @@ def words_of(scope: str) -> list[str]:
 
 def _states(held: Mapping[str, Any]) -> dict[str, str]:
     """Return what is said beside each row that there is for this person."""
-    none = gettext("None")
+    none, unset = gettext("None"), gettext("Not set")
     me, mfa, identities = held["me"], held["mfa"], held["identities"]
     states = {
-        "name": me["name"] or none,
+        "name": me["name"] or unset,
         "email": me["email"],
-        "password": gettext("Set") if mfa["has_password"] else none,
+        "password": gettext("Set") if mfa["has_password"] else unset,
         "passkeys": str(len(mfa["passkeys"]) or none),
     }
     switches = {slug: row.factor in mfa["methods"] for slug, row in ROWS.items() if row.factor}
