@@ -118,7 +118,8 @@ def _lockout(user: User) -> Verdict | None:
         until, is_end, count = found
         code = Code.LOCKED_OUT if is_end else Code.MUST_WAIT
         failures, networks = _failures(user.pk, Event.SIGN_IN)
-        told = f"{max(failures, count)} wrong passwords" + (f" from {networks} networks" if networks > 1 else "")
+        wrong = "wrong passwords or mailed codes" if settings.IRONAUTH_SIGN_IN_BY_EMAIL else "wrong passwords"
+        told = f"{max(failures, count)} {wrong}" + (f" from {networks} networks" if networks > 1 else "")
         words = (
             f"Cannot sign in from a new device: {told}. A password reset, or forgiving the failures, ends it."
             if is_end

@@ -124,6 +124,14 @@ def test_wrong_passwords(ann: User) -> None:
     assert AuditEvent.objects.filter(event=Event.FAILURES_FORGIVEN, user_id=ann.pk).exists()
 
 
+@pytest.mark.parametrize(("by_email", "told"), [(False, "wrong passwords"), (True, "wrong passwords or mailed codes")])
+def test_mailed_codes_are_counted_with_passwords(ann: User, settings: Settings, *, by_email: bool, told: str) -> None:
+    """Where people may sign in by a mailed code, the words do not blame passwords alone."""
+    settings.IRONAUTH_SIGN_IN_BY_EMAIL = by_email
+    failed(ann, 12, wait_s=60)
+    assert of(ann).words.endswith(f": 12 {told}.")
+
+
 def test_wrong_codes_of_the_second_factor(ann: User) -> None:
     """They are told apart from wrong passwords."""
     now = clock.unix()
