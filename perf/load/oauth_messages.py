@@ -1,6 +1,7 @@
 """What an application and a server say to each other while somebody is signed in, whether it is right; the client."""
 
 import base64
+import functools
 import hashlib
 import html
 import json
@@ -13,7 +14,8 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import msgspec
 from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
 from perf.http_client import Reply
 from perf.rig.site_setup import prepare
@@ -29,7 +31,7 @@ class Wrong(Exception):
 
 
 class Application(msgspec.Struct, frozen=True):
-    """The client, confidential, and what it knows of the server: its origin and its Ed25519 keys by their ids."""
+    """The client, confidential, and what it knows of the server: its origin, and its RSA keys (DER) by their ids."""
 
     client_id: str
     client_secret: str
@@ -127,7 +129,8 @@ def subject_in(id_token: str, application: Application, *, nonce: str) -> str:
     signed, _, signature = id_token.rpartition(".")
     try:
         header, claims = (msgspec.json.decode(_decoded(part)) for part in signed.split("."))
-        Ed25519PublicKey.from_public_bytes(application.keys[header["kid"]]).verify(_decoded(signature), signed.encode())
+        key = _public_key(application.keys[header["kid"]])
+        key.verify(_decoded(signature), signed.encode(), padding.PKCS1v15(), hashes.SHA256())  # RS256
     except (ValueError, KeyError, InvalidSignature) as error:
         raise Wrong("an ID token whose signature does not verify") from error
     told = (claims.get("iss"), claims.get("aud"), claims.get("nonce", ""))
@@ -146,6 +149,21 @@ def check_introspection(reply: Reply, application: Application, subject: str) ->
     }  # fmt: skip
     if told != wanted:
         raise Wrong("introspect: not what was issued")
+
+
+@functools.cache
+def _public_key(der: bytes) -> rsa.RSAPublicKey:
+    key = serialization.load_der_public_key(der)
+    if not isinstance(key, rsa.RSAPublicKey):
+        raise TypeError(f"no RSA key: {type(key).__name__}")
+    return key
+
+
+def _der(jwk: Mapping[str, str]) -> bytes:
+    """Return a published RSA key (RFC 7518 §6.3) in the form that is kept."""
+    exponent, modulus = (int.from_bytes(_decoded(jwk[member])) for member in ("e", "n"))
+    spki = serialization.PublicFormat.SubjectPublicKeyInfo
+    return rsa.RSAPublicNumbers(exponent, modulus).public_key().public_bytes(serialization.Encoding.DER, spki)
 
 
 def _decoded(part: str) -> bytes:
@@ -167,5 +185,5 @@ def application_of(host: str, issuer: str, client: Mapping[str, str]) -> Applica
     """Return what the client knows once it has read the server's keys. Raises ``OSError`` where there is none."""
     with urllib.request.urlopen(f"http://{host}/.well-known/jwks.json", timeout=FETCH_S) as answer:
         published = json.load(answer)["keys"]
-    keys = {one["kid"]: base64.urlsafe_b64decode(one["x"] + "=") for one in published if one["kty"] == "OKP"}
+    keys = {one["kid"]: _der(one) for one in published if one["kty"] == "RSA"}
     return Application(client["client_id"], client["client_secret"], issuer, keys)

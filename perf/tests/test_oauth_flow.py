@@ -10,7 +10,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
 from accounts.users.models import User
 from conftest import PASSWORD
@@ -34,9 +35,10 @@ from perf.rig.hash_rate import HashRate
 from perf.rig.processes import ThreadTimes, free_port, thread_times
 from tokens.oauth.tests.material import make_client
 
-KEY = Ed25519PrivateKey.generate()
+KEY = rsa.generate_private_key(65_537, 2048)
+SPKI = KEY.public_key().public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
 ISSUER = "http://127.0.0.1:8000"
-SHOP = Application("shop", "secret", ISSUER, {"k1": KEY.public_key().public_bytes_raw()})
+SHOP = Application("shop", "secret", ISSUER, {"k1": SPKI})
 PAGE = b'<form method="post" action="/oauth/signin">\n  <input type="hidden" name="request" value="a&amp;b">'
 FRAMELESS = {
     "content-type": ["text/html; charset=utf-8"],
@@ -98,17 +100,25 @@ def test_tokens_are_those_that_were_asked_for() -> None:
             tokens_in(_reply(body=TOKENS | change), "token")
 
 
-def _id_token(key: Ed25519PrivateKey = KEY, **changes: Any) -> str:
+def _id_token(key: rsa.RSAPrivateKey = KEY, **changes: Any) -> str:
     claims = {"iss": ISSUER, "aud": "shop", "sub": "mia", "nonce": "n", **changes}
     parts = [base64.urlsafe_b64encode(msgspec.json.encode(part)).rstrip(b"=") for part in ({"kid": "k1"}, claims)]
     signed = b".".join(parts)
-    return (signed + b"." + base64.urlsafe_b64encode(key.sign(signed)).rstrip(b"=")).decode()
+    return (
+        signed + b"." + base64.urlsafe_b64encode(key.sign(signed, padding.PKCS1v15(), hashes.SHA256())).rstrip(b"=")
+    ).decode()
 
 
 def test_an_id_token_is_verified() -> None:
     """By its signature, issuer, audience and nonce."""
     assert subject_in(_id_token(), SHOP, nonce="n") == "mia"
-    for token in (_id_token(Ed25519PrivateKey.generate()), _id_token(aud="wiki"), _id_token(nonce="m"), "a.b", ""):
+    for token in (
+        _id_token(rsa.generate_private_key(65_537, 2048)),
+        _id_token(aud="wiki"),
+        _id_token(nonce="m"),
+        "a.b",
+        "",
+    ):
         with pytest.raises(Wrong):
             subject_in(token, SHOP, nonce="n")
 
@@ -123,12 +133,12 @@ def test_introspection_says_what_was_issued(name: str) -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_a_run_at_a_real_server_finds_no_fault(
-    serve_process: Callable[..., str], signing_key: str, new_email: Callable[[], str]
+    serve_process: Callable[..., str], signing_key: str, rs256_key: str, new_email: Callable[[], str]
 ) -> None:
     """Two clients sign people in, every step as often as the others; who knows another issuer believes nothing."""
     port = free_port()
     base = serve_process(port=port, IRONAUTH_ISSUER=f"http://127.0.0.1:{port}", IRONAUTH_THROTTLE="0")
-    client, secret = make_client(trusted=True, redirect_uris=[REDIRECT_URI])
+    client, secret = make_client(trusted=True, redirect_uris=[REDIRECT_URI], id_token_alg="RS256")
     people = [new_email() for _ in range(8)]
     for email in people:
         User.objects.create_user(email=email, password=PASSWORD)
