@@ -19,7 +19,9 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="the page is made with curl")
-def test_the_guide_can_be_pasted(serve_process: Callable[..., str], signing_key: str, tmp_path: Path) -> None:
+def test_the_guide_can_be_pasted(
+    serve_process: Callable[..., str], signing_key: str, rs256_key: str, tmp_path: Path
+) -> None:
     """Every block gets the answers that are printed below it, with the scopes that its client is made with."""
     text = page(GUIDE)
     command = text.partition("oauth_client create")[2].partition("\n\n")[0]

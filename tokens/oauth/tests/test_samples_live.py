@@ -150,7 +150,7 @@ async def test_an_api_believes_good_tokens_alone(ironauth: str, api_port: int, p
 
 
 async def test_the_demo_signs_somebody_in(
-    ironauth: str, rs256_key: str, start: Start, new_email: Callable[[], str], tmp_path: Path
+    rs256_key: str, ironauth: str, start: Start, new_email: Callable[[], str], tmp_path: Path
 ) -> None:
     """With what the command prints, as the README walks: form, consent, callback; a forged answer is refused."""
     email, port = new_email(), settings_test._free_port()
