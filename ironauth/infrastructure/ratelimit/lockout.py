@@ -28,16 +28,16 @@ KEEP_S: Final = 365 * 86_400
 _PRUNE_ONE_IN: Final = 100
 _PRUNE_BATCH: Final = 200
 
-# 2**17 s are more than a day.
-_WAIT: Final = (
+# 2**17 s are more than a day. Without a wait the time is 0, not now: one beside it may have read the clock before.
+_RETRY_AT: Final = (
     f"CASE WHEN t.failures + 1 < {FREE_FAILURES} THEN 0 WHEN t.failures + 1 - {FREE_FAILURES} > 16 "
-    f"THEN {LONGEST_WAIT_S} ELSE 1 << (t.failures + 1 - {FREE_FAILURES}) END"
+    f"THEN %(now)s + {LONGEST_WAIT_S} ELSE %(now)s + (1 << (t.failures + 1 - {FREE_FAILURES})) END"
 )
 _RESERVE: Final = CompiledText(f"""
 INSERT INTO infrastructure_throttlefailures AS t ("key", failures, retry_at, known_until, expires_at)
-VALUES (%(key)s, 1, %(now)s, 0, %(expires_at)s)
+VALUES (%(key)s, 1, 0, 0, %(expires_at)s)
 ON CONFLICT ("key") DO UPDATE SET
-  failures = t.failures + 1, retry_at = %(now)s + {_WAIT}, expires_at = excluded.expires_at
+  failures = t.failures + 1, retry_at = {_RETRY_AT}, expires_at = excluded.expires_at
 WHERE t.retry_at <= %(now)s AND t.failures < %(most)s
 RETURNING retry_at, failures
 """)  # noqa: S608 - put together from the constants above
@@ -70,7 +70,7 @@ class Reserved(NamedTuple):
     """A try that counts as a failure until it is forgiven or given back. ``failures``: in a row, with this one."""
 
     key: str
-    retry_at: float  # unix seconds
+    retry_at: float  # unix seconds; 0: at once
     failures: int
 
 

@@ -22,7 +22,7 @@ from uvicorn.supervisors.multiprocess import SIGNALS
 
 from ironauth.server import supervisor as server_processes
 
-MANY = 12
+MANY = 40
 PROTOCOL = "ironauth.server.connection:BoundedHttpProtocol"
 #: Takes long to import, as IronAuth does when many workers share a CPU; each worker leaves a file when it begins.
 SLOW_APPLICATION = """

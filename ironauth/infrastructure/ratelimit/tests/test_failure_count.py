@@ -56,6 +56,16 @@ def test_the_formula() -> None:
     assert lockout.MAX_FAILURES == 100
 
 
+async def test_a_try_beside_another_waits_only_where_there_is_a_wait(set_clock: SetClock) -> None:
+    """A try may read the clock before another one is stored, and be stored after it: that alone is no wait."""
+    now = clock.unix()
+    for n in range(10):
+        set_clock(now - n * 0.001)
+        assert isinstance(await fail(), Reserved)
+    assert await failures() == 10
+    assert await fail() == pytest.approx(1.0)  # from the tenth failure's own time
+
+
 async def test_waits_are_those_of_the_formula_to_the_second(set_clock: SetClock) -> None:
     """After every failure a try is refused until the wait has passed, and let in then, a hundred times and no more."""
     now = clock.unix()
