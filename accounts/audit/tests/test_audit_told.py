@@ -36,6 +36,18 @@ def store(**columns: Any) -> AuditEvent:
     return AuditEvent.objects.create(id=id_at(at), at=at, **given)
 
 
+def store_others(number: int) -> None:
+    """Store events that no filter of these tests finds."""
+    begun = clock.now() - timedelta(days=1)
+    times = [begun + timedelta(milliseconds=count) for count in range(number)]
+    AuditEvent.objects.bulk_create(
+        AuditEvent(
+            id=id_at(at), at=at, event="sign_out", outcome="success", user_agent="", request_id="", address="fe80::1"
+        )
+        for at in times
+    )
+
+
 def found(**filters: Any) -> list[uuid.UUID]:
     """Return the ids of the first page."""
     return [event.id for event in queries.page({"page_size": 50, **filters}).rows]
@@ -124,6 +136,10 @@ def test_details_are_found_together() -> None:
 )
 def test_an_index_finds_the_first_page(filters: dict[str, str], index: str) -> None:
     """Also of a table in which nearly every event is another one."""
+    if connection.vendor == "postgresql":  # whose choice is by figures: those of an empty table may be there
+        store_others(3_000)
+        with connection.cursor() as cursor:
+            cursor.execute("ANALYZE accounts_auditevent")
     store(details={"reason": "wrong_password", "client": CLIENT}, address="192.0.2.7")
     assert index in plan(**filters)
 
