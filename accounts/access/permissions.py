@@ -1,7 +1,7 @@
 """DRF permissions of the staff API: Django model permissions, read from the database at request time."""
 
 import uuid
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Any, ClassVar
 
 from django.conf import settings
@@ -9,12 +9,15 @@ from django.core.exceptions import ImproperlyConfigured
 from django.http import HttpRequest
 from rest_framework.permissions import BasePermission, IsAuthenticated
 from rest_framework.request import Request
+from rest_framework.serializers import BaseSerializer
 from rest_framework.views import APIView
 
 from accounts.access import scopes
 from accounts.access.rights import REMOVE_FACTORS, rights_of
 from accounts.audit import recording as audit
 from accounts.errors import MfaEnrolmentRequired
+from ironauth.infrastructure.api.paging import Page, listed
+from ironauth.infrastructure.api.parsers import validated_query
 from ironauth.infrastructure.api.views import ApiRequest, AsyncAPIView, Handler
 from ironauth.infrastructure.core.errors import PermissionDenied
 from ironauth.infrastructure.db.unit_of_work import database
@@ -144,6 +147,27 @@ class StaffView(AsyncAPIView):
                 needed = permission().needs(request)
                 return scopes.scope_of(needed) if needed else None
         return None
+
+    async def page_of[T](
+        self,
+        request: ApiRequest,
+        query: type[BaseSerializer[Any]],
+        make: Callable[..., T],
+        find: Callable[..., Awaitable[Page[Any]]],
+    ) -> T:
+        """Return the page of a list that the request asks for.
+
+        Args:
+            request: The request, with the query of the list.
+            query: The parameters of the list.
+            make: The class of the answer.
+            find: The service; gets ``actor_id`` and ``filters``.
+
+        Raises:
+            ValidationError: DRF's (400), naming every bad and every unknown parameter.
+        """
+        filters = validated_query(query, request.query_params)
+        return listed(make, request, await find(actor_id=caller_id(request), filters=filters))
 
     async def require_rights(self, request: ApiRequest) -> None:
         """Raise ``PermissionDenied`` when the caller lacks what the method needs; one read on the database pool."""

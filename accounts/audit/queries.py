@@ -34,14 +34,7 @@ def page(filters: Mapping[str, Any]) -> paging.Page[AuditEventOut]:
 
     Ids are in order of time, so that an index over a filter's column and the id finds the page without sorting.
     """
-    events = filtered(filters)
-    cursor = paging.decode(filters["cursor"], ORDERING) if filters.get("cursor") else None
-    backwards = cursor is not None and cursor.backwards
-    if cursor is not None:
-        events = events.filter(**{"id__gt" if backwards else "id__lt": cursor.id})
-    size: int = filters["page_size"]
-    found = rows(events.order_by("id" if backwards else "-id")[: size + 1])
-    return paging.cut(found, size=size, cursor=cursor, beside=_cursor)
+    return paging.newest_first(filtered(filters), filters, ordering=ORDERING, show=rows, id_of=lambda event: event.id)
 
 
 def filtered(filters: Mapping[str, Any], *, exporting: bool = False) -> "models.QuerySet[AuditEvent]":
@@ -175,7 +168,3 @@ def _has_people(filters: Mapping[str, Any]) -> bool:
 def rows(events: "models.QuerySet[AuditEvent]") -> list[AuditEventOut]:
     """Return events as they leave. One query."""
     return [AuditEventOut(*row) for row in events.values_list(*_SOURCES)]
-
-
-def _cursor(event: AuditEventOut, backwards: bool) -> str:
-    return paging.Cursor(ORDERING, "", event.id, backwards).encode()

@@ -18,7 +18,7 @@ from accounts.outbox import tokens as email_tokens
 from accounts.users import queries as user_queries
 from accounts.users.models import User
 from ironauth.infrastructure.api import paging
-from ironauth.infrastructure.api.paging import Cursor, Page
+from ironauth.infrastructure.api.paging import Page
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.errors import PermissionDenied
 
@@ -63,18 +63,13 @@ def purge(*, batch: int) -> int:
 
 def page(filters: Mapping[str, Any]) -> Page[InvitationOut]:
     """Return one page, the newest first; ``filters`` are those of ``InvitationListInput``. One query."""
-    rows = Invitation.objects.all()
-    cursor = paging.decode(filters["cursor"], ORDERING) if filters.get("cursor") else None
-    backwards = cursor is not None and cursor.backwards
-    if cursor is not None:
-        rows = rows.filter(**{"id__gt" if backwards else "id__lt": cursor.id})
-    size: int = filters["page_size"]
-    found = [invitation_out(row) for row in rows.order_by("id" if backwards else "-id")[: size + 1]]
-    return paging.cut(found, size=size, cursor=cursor, beside=_cursor)
-
-
-def _cursor(row: InvitationOut, backwards: bool) -> str:
-    return Cursor(ORDERING, "", row.id, backwards).encode()
+    return paging.newest_first(
+        Invitation.objects.all(),
+        filters,
+        ordering=ORDERING,
+        show=lambda rows: [invitation_out(row) for row in rows],
+        id_of=lambda invitation: invitation.id,
+    )
 
 
 def waiting(now: datetime) -> QuerySet[Invitation]:

@@ -1,6 +1,7 @@
 """What the staff lists accept in the query string."""
 
 import re
+from types import MappingProxyType
 from typing import Any, Final
 
 from django.core.exceptions import ValidationError
@@ -12,30 +13,14 @@ from accounts.audit.exporting import Format
 from accounts.audit.recording import Event, Outcome
 from accounts.fields import TextField
 from accounts.invitations import queries as invitation_queries
+from accounts.lists import ListInput, SearchField, no_controls
 from accounts.staff.roles import units as role_units
 from accounts.users import inputs
 from accounts.users.paging import DEFAULT_ORDERING, ORDERINGS
-from ironauth.infrastructure.api import paging
 from ironauth.infrastructure.db import networks
 
-DEFAULT_PAGE_SIZE: Final = 50  # rows; a screenful or two
-MAX_PAGE_SIZE: Final = 200  # rows; about 60 kB of JSON where they are users
 _CODE: Final = re.compile(r"[a-z][a-z0-9_]{0,63}")
-MAX_CURSOR: Final = 2048  # characters; ours stay below 600
 _ORDERING_CHOICES: Final = tuple(f"{sign}{name}" for name in ORDERINGS for sign in ("", "-"))
-
-
-def no_controls(text: str) -> None:
-    """Refuse control characters, which no name has and Postgres may not even be asked for.
-
-    Args:
-        text: What was sent.
-
-    Raises:
-        ValidationError: Django's, where there is one.
-    """
-    if any(char < " " for char in text):
-        raise ValidationError("Control characters cannot be searched for: leave them out.", code="search_character")
 
 
 def _code(text: str) -> None:
@@ -54,15 +39,12 @@ def _network(text: str) -> None:
         ) from error
 
 
-class UserListInput(serializers.Serializer[Any]):
+class UserListInput(ListInput):
     """Query of ``GET /users``."""
 
-    search = TextField(
-        required=False,
-        allow_blank=True,
-        validate=no_controls,
-        help_text="Words of the e-mail address or the name; all must occur.",
-    )
+    places = MappingProxyType({ordering: ordering for ordering in _ORDERING_CHOICES})
+
+    search = SearchField(most=names.MAX_LENGTH, help_text="Words of the e-mail address or the name; all must occur.")
     is_active = serializers.BooleanField(required=False, allow_null=True, default=None)
     is_staff = serializers.BooleanField(required=False, allow_null=True, default=None)
     being_deleted = serializers.BooleanField(
@@ -76,90 +58,21 @@ class UserListInput(serializers.Serializer[Any]):
     )
     role = TextField(required=False, allow_blank=True, validate=no_controls, help_text="The exact name of a role.")
     ordering = serializers.ChoiceField(required=False, choices=_ORDERING_CHOICES, default=DEFAULT_ORDERING)
-    cursor = TextField(required=False, allow_blank=True, help_text="From `next` or `previous` of another page.")
-    page_size = serializers.IntegerField(
-        required=False,
-        min_value=1,
-        max_value=MAX_PAGE_SIZE,
-        default=DEFAULT_PAGE_SIZE,
-        help_text="Rows of a page.",
-    )
-
-    def validate_search(self, text: str) -> str:
-        """Cut nothing off, but refuse more than a name is long."""
-        if len(text) > names.MAX_LENGTH:
-            raise serializers.ValidationError(
-                f"Search for at most {names.MAX_LENGTH} characters.", code="search_too_long"
-            )
-        return text
-
-    def validate_cursor(self, text: str) -> str:
-        """Refuse what is no cursor of ours for this ordering."""
-        ordering = self.initial_data.get("ordering", DEFAULT_ORDERING)
-        orderings = [ordering] if ordering in _ORDERING_CHOICES else _ORDERING_CHOICES  # a bad one is reported itself
-        if len(text) > MAX_CURSOR or (text and not any(paging.belongs(text, ordering) for ordering in orderings)):
-            raise serializers.ValidationError(
-                "This cursor does not belong to this list and ordering: start without one.", code="invalid_cursor"
-            )
-        return text
 
 
-class RoleListInput(serializers.Serializer[Any]):
+class RoleListInput(ListInput):
     """Query of ``GET /roles``."""
 
-    search = TextField(
-        required=False, allow_blank=True, validate=no_controls, help_text="Words of the name; all must occur."
-    )
+    places = MappingProxyType({ordering: role_units.place_of(ordering) for ordering in role_units.ORDERINGS})
+
+    search = SearchField(most=inputs.MAX_ROLE_NAME, help_text="Words of the name; all must occur.")
     ordering = serializers.ChoiceField(required=False, choices=role_units.ORDERINGS, default=role_units.ORDERINGS[0])
-    cursor = TextField(required=False, allow_blank=True, help_text="From `next` or `previous` of another page.")
-    page_size = serializers.IntegerField(
-        required=False,
-        min_value=1,
-        max_value=MAX_PAGE_SIZE,
-        default=DEFAULT_PAGE_SIZE,
-        help_text="Rows of a page.",
-    )
-
-    def validate_search(self, text: str) -> str:
-        """Cut nothing off, but refuse more than a name is long."""
-        if len(text) > inputs.MAX_ROLE_NAME:
-            raise serializers.ValidationError(
-                f"Search for at most {inputs.MAX_ROLE_NAME} characters.", code="search_too_long"
-            )
-        return text
-
-    def validate_cursor(self, text: str) -> str:
-        """Refuse what is no cursor of ours for this ordering."""
-        ordering = self.initial_data.get("ordering", role_units.ORDERINGS[0])
-        asked = [ordering] if ordering in role_units.ORDERINGS else role_units.ORDERINGS  # a bad one is reported itself
-        if len(text) > MAX_CURSOR or (
-            text and not any(paging.belongs(text, role_units.place_of(one)) for one in asked)
-        ):
-            raise serializers.ValidationError(
-                "This cursor does not belong to this list and ordering: start without one.", code="invalid_cursor"
-            )
-        return text
 
 
-class InvitationListInput(serializers.Serializer[Any]):
+class InvitationListInput(ListInput):
     """Query of ``GET /users/invitations``."""
 
-    cursor = TextField(required=False, allow_blank=True, help_text="From `next` or `previous` of another page.")
-    page_size = serializers.IntegerField(
-        required=False,
-        min_value=1,
-        max_value=MAX_PAGE_SIZE,
-        default=DEFAULT_PAGE_SIZE,
-        help_text="Rows of a page.",
-    )
-
-    def validate_cursor(self, text: str) -> str:
-        """Refuse what is no cursor of this list."""
-        if len(text) > MAX_CURSOR or (text and not paging.belongs(text, invitation_queries.ORDERING)):
-            raise serializers.ValidationError(
-                "This cursor does not belong to this list: start without one.", code="invalid_cursor"
-            )
-        return text
+    places = MappingProxyType({"": invitation_queries.ORDERING})
 
 
 class AuditFilters(serializers.Serializer[Any]):
@@ -192,22 +105,7 @@ class AuditExportInput(AuditFilters):
     format = serializers.ChoiceField(choices=[one.value for one in Format], help_text="What the file is.")
 
 
-class AuditListInput(AuditFilters):
+class AuditListInput(AuditFilters, ListInput):
     """Query of ``GET /audit``."""
 
-    cursor = TextField(required=False, allow_blank=True, help_text="From `next` or `previous` of another page.")
-    page_size = serializers.IntegerField(
-        required=False,
-        min_value=1,
-        max_value=MAX_PAGE_SIZE,
-        default=DEFAULT_PAGE_SIZE,
-        help_text="Rows of a page.",
-    )
-
-    def validate_cursor(self, text: str) -> str:
-        """Refuse what is no cursor of this list."""
-        if len(text) > MAX_CURSOR or (text and not paging.belongs(text, audit_queries.ORDERING)):
-            raise serializers.ValidationError(
-                "This cursor does not belong to this list: start without one.", code="invalid_cursor"
-            )
-        return text
+    places = MappingProxyType({"": audit_queries.ORDERING})

@@ -16,8 +16,6 @@ from accounts.invitations.outputs import InvitationOut, InvitationPage
 from accounts.staff.inputs import InvitationListInput
 from accounts.users import step_up
 from accounts.users.signed_in import signed_in
-from ironauth.infrastructure.api.paging import listed
-from ironauth.infrastructure.api.parsers import validated_query
 from ironauth.infrastructure.api.views import ApiRequest
 from ironauth.infrastructure.core.errors import NotFound, PermissionDenied, Throttled, ValidationFailed
 
@@ -39,9 +37,7 @@ class InvitationsView(StaffView):
     )
     async def get(self, request: ApiRequest) -> InvitationPage:
         """Return one page of invitations, the newest first; those that ended unanswered go after 30 days."""
-        query = validated_query(InvitationListInput, request.query_params)
-        page = await invitations.list_invitations(actor_id=caller_id(request), filters=query)
-        return listed(InvitationPage, request, page)
+        return await self.page_of(request, InvitationListInput, InvitationPage, invitations.list_invitations)
 
     @extend_schema(
         operation_id="invitations_create",

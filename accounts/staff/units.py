@@ -30,7 +30,7 @@ from accounts.users import paging, rules
 from accounts.users import queries as user_queries
 from accounts.users.models import User
 from accounts.users.outputs import UserOut, user_out
-from ironauth.infrastructure.api.paging import Page, decode
+from ironauth.infrastructure.api.paging import Page, cursor_of
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.errors import NotFound, PermissionDenied
 from ironauth.infrastructure.db.compiled import CompiledOfMany, CompiledSelect, Param
@@ -66,7 +66,7 @@ def users_page(filters: Mapping[str, Any]) -> Page[UserOut]:
     if role := filters.get("role"):
         users = users.filter(groups__name=role)
     ordering = filters["ordering"]
-    cursor = decode(filters["cursor"], ordering) if filters.get("cursor") else None
+    cursor = cursor_of(filters, ordering)
     if cursor is None and not filters.keys() & _FILTERS:
         found = paging.first_page(ordering=ordering, size=filters["page_size"])
     else:

@@ -30,7 +30,6 @@ from accounts.users import step_up
 from accounts.users.inputs import RoleCreateInput, UserCreateInput, UserPatchInput
 from accounts.users.outputs import RoleOut, RolePage, UserOut, UserPage
 from accounts.users.signed_in import signed_in
-from ironauth.infrastructure.api.paging import listed
 from ironauth.infrastructure.api.parsers import validated_query
 from ironauth.infrastructure.api.problem import flatten
 from ironauth.infrastructure.api.views import ApiRequest
@@ -57,9 +56,7 @@ class UsersView(StaffView):
     )
     async def get(self, request: ApiRequest) -> UserPage:
         """Return one page of users, the newest first unless ``ordering`` says otherwise."""
-        query = validated_query(UserListInput, request.query_params)
-        page = await staff_services.list_users(actor_id=caller_id(request), filters=query)
-        return listed(UserPage, request, page)
+        return await self.page_of(request, UserListInput, UserPage, staff_services.list_users)
 
     @extend_schema(
         operation_id="users_create",
@@ -194,9 +191,7 @@ class RolesView(StaffView):
     )
     async def get(self, request: ApiRequest) -> RolePage:
         """Return one page of roles with the permissions they grant, by name."""
-        query = validated_query(RoleListInput, request.query_params)
-        page = await staff_services.list_roles(actor_id=caller_id(request), filters=query)
-        return listed(RolePage, request, page)
+        return await self.page_of(request, RoleListInput, RolePage, staff_services.list_roles)
 
     @extend_schema(
         operation_id="roles_create",
@@ -236,9 +231,7 @@ class AuditView(StaffView):
     )
     async def get(self, request: ApiRequest) -> AuditPage:
         """Return one page of events, the newest first."""
-        query = validated_query(AuditListInput, request.query_params)
-        page = await staff_services.list_audit_events(actor_id=caller_id(request), filters=query)
-        return listed(AuditPage, request, page)
+        return await self.page_of(request, AuditListInput, AuditPage, staff_services.list_audit_events)
 
 
 class AuditExportView(StaffView):

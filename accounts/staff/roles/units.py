@@ -40,7 +40,7 @@ def place_of(ordering: str) -> str:
 def page(filters: Mapping[str, Any]) -> Page[RoleOut]:
     """Return one page of roles with what they grant; ``filters`` are those of ``RoleListInput``. Two queries."""
     place = place_of(filters["ordering"])
-    cursor = paging.decode(filters["cursor"], place) if filters.get("cursor") else None
+    cursor = paging.cursor_of(filters, place)
     descending = filters["ordering"].startswith("-") != (cursor is not None and cursor.backwards)
     roles = _in_order(descending)
     for word in (filters.get("search") or "").split():

@@ -2,11 +2,12 @@
 
 import base64
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
+from django.db.models import Model, QuerySet
 from rest_framework.utils.urls import replace_query_param
 
 from ironauth.infrastructure.api.views import ApiRequest
@@ -72,6 +73,44 @@ def belongs(text: str, ordering: str) -> bool:
     except ValidationFailed:
         return False
     return True
+
+
+def cursor_of(filters: Mapping[str, Any], ordering: str) -> Cursor | None:
+    """Return the cursor that a validated query has; None for the first page.
+
+    Args:
+        filters: The validated query of the list.
+        ordering: The ordering of this list.
+    """
+    return decode(filters["cursor"], ordering) if filters.get("cursor") else None
+
+
+def newest_first[M: Model, T](
+    rows: QuerySet[M],
+    filters: Mapping[str, Any],
+    *,
+    ordering: str,
+    show: Callable[[QuerySet[M]], list[T]],
+    id_of: Callable[[T], uuid.UUID],
+) -> Page[T]:
+    """Return one page of a list that has one order: the newest first, by ids that are in order of time.
+
+    Args:
+        rows: The rows to choose from, filtered.
+        filters: The validated query: cursor and page size.
+        ordering: What cursors of this list belong to.
+        show: Reads rows and returns them as they leave, in the same order.
+        id_of: Returns the id of a row that ``show`` has returned.
+    """
+    cursor = cursor_of(filters, ordering)
+    backwards = cursor is not None and cursor.backwards
+    if cursor is not None:
+        rows = rows.filter(**{"id__gt" if backwards else "id__lt": cursor.id})
+    size: int = filters["page_size"]
+    found = show(rows.order_by("id" if backwards else "-id")[: size + 1])
+    return cut(
+        found, size=size, cursor=cursor, beside=lambda row, back: Cursor(ordering, "", id_of(row), back).encode()
+    )
 
 
 def cut[T](found: list[T], *, size: int, cursor: Cursor | None, beside: Callable[[T, bool], str]) -> Page[T]:

@@ -1,13 +1,13 @@
 """What the API accepts about clients. Which values a client may have is said in ``clients.rules``."""
 
+from types import MappingProxyType
 from typing import Any, Final
 
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from accounts.fields import FlagField, TextField
-from accounts.staff.inputs import DEFAULT_PAGE_SIZE, MAX_CURSOR, MAX_PAGE_SIZE, no_controls
-from ironauth.infrastructure.api import paging
+from accounts.lists import ListInput, SearchField, no_controls
 from tokens.clients.models import NAME_CHARACTERS, URI_CHARACTERS, OAuthClient
 from tokens.clients.presets import PRESETS
 from tokens.clients.rules import MAX_URIS
@@ -111,34 +111,10 @@ class RotateInput(serializers.Serializer[Any]):
     )
 
 
-class ClientListInput(serializers.Serializer[Any]):
+class ClientListInput(ListInput):
     """Query of ``GET /clients``."""
 
-    search = TextField(
-        required=False, allow_blank=True, validate=no_controls, help_text="A part of the name, or a client_id."
-    )
+    places = MappingProxyType({"": ORDERING})
+
+    search = SearchField(most=NAME_CHARACTERS, help_text="A part of the name, or a client_id.")
     state = serializers.ChoiceField(required=False, choices=STATES)
-    cursor = TextField(required=False, allow_blank=True, help_text="From `next` or `previous` of another page.")
-    page_size = serializers.IntegerField(
-        required=False,
-        min_value=1,
-        max_value=MAX_PAGE_SIZE,
-        default=DEFAULT_PAGE_SIZE,
-        help_text="Rows of a page.",
-    )
-
-    def validate_search(self, text: str) -> str:
-        """Cut nothing off, but refuse more than a name is long."""
-        if len(text) > NAME_CHARACTERS:
-            raise serializers.ValidationError(
-                f"Search for at most {NAME_CHARACTERS} characters.", code="search_too_long"
-            )
-        return text
-
-    def validate_cursor(self, text: str) -> str:
-        """Refuse what is no cursor of this list."""
-        if len(text) > MAX_CURSOR or (text and not paging.belongs(text, ORDERING)):
-            raise serializers.ValidationError(
-                "This cursor does not belong to this list: start without one.", code="invalid_cursor"
-            )
-        return text

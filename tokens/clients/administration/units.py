@@ -10,7 +10,7 @@ from django.db.models import Q
 from accounts import names
 from accounts.access.rights import Rights, rights_of
 from ironauth.infrastructure.api import paging
-from ironauth.infrastructure.api.paging import Cursor, Page
+from ironauth.infrastructure.api.paging import Page
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.errors import NotFound, PermissionDenied, ValidationFailed
 from tokens.clients import rules, trust
@@ -35,15 +35,7 @@ def page(filters: Mapping[str, Any]) -> Page[ClientOut]:
         rows = rows.filter(_named(text))
     if state := filters.get("state"):
         rows = rows.filter(disabled_at__isnull=state == "enabled")
-    cursor = paging.decode(filters["cursor"], ORDERING) if filters.get("cursor") else None
-    backwards = cursor is not None and cursor.backwards
-    if cursor is not None:
-        rows = rows.filter(**{"id__gt" if backwards else "id__lt": cursor.id})
-    size: int = filters["page_size"]
-    found = list(rows.order_by("id" if backwards else "-id")[: size + 1])
-    secrets = _secrets_of(found)
-    shown = [client_out(row, secrets[row.pk]) for row in found]
-    return paging.cut(shown, size=size, cursor=cursor, beside=_cursor)
+    return paging.newest_first(rows, filters, ordering=ORDERING, show=_all_shown, id_of=lambda client: client.client_id)
 
 
 def client_by_id(client_id: UUID) -> ClientOut:
@@ -188,10 +180,6 @@ def _named(text: str) -> Q:
         return Q(name__icontains=text)
 
 
-def _cursor(row: ClientOut, backwards: bool) -> str:
-    return Cursor(ORDERING, "", row.client_id, backwards).encode()
-
-
 def _target(actor_id: UUID, client_id: UUID) -> tuple[Rights, OAuthClient]:
     """Return the caller's rights and the client, locked, after the checks common to all changes."""
     rights = rights_of(actor_id)
@@ -220,6 +208,12 @@ def _judge(rights: Rights, client: OAuthClient) -> None:
         raise PermissionDenied(f"{refused[0].field}: {refused[0].message}")
     if problems := rules.problems_of(client):
         raise ValidationFailed(errors=problems)
+
+
+def _all_shown(rows: Iterable[OAuthClient]) -> list[ClientOut]:
+    clients = list(rows)
+    secrets = _secrets_of(clients)
+    return [client_out(client, secrets[client.pk]) for client in clients]
 
 
 def _shown(client: OAuthClient) -> ClientOut:

@@ -11,8 +11,6 @@ from accounts.access.permissions import StaffPermission, StaffView, caller_id
 from accounts.errors import StepUpRequired
 from accounts.users import step_up
 from accounts.users.signed_in import signed_in
-from ironauth.infrastructure.api.paging import listed
-from ironauth.infrastructure.api.parsers import validated_query
 from ironauth.infrastructure.api.views import ApiRequest
 from ironauth.infrastructure.core.errors import NotFound, PermissionDenied, ValidationFailed
 from tokens.clients.administration import services, units
@@ -50,9 +48,7 @@ class ClientsView(StaffView):
     )
     async def get(self, request: ApiRequest) -> ClientPage:
         """Return one page of clients, the newest first, without their secrets. Scope: `clients:read`."""
-        query = validated_query(ClientListInput, request.query_params)
-        page = await services.list_clients(actor_id=caller_id(request), filters=query)
-        return listed(ClientPage, request, page)
+        return await self.page_of(request, ClientListInput, ClientPage, services.list_clients)
 
     @extend_schema(
         operation_id="clients_create",

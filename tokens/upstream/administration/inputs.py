@@ -6,7 +6,7 @@ from rest_framework import serializers
 
 from accounts.federation.kinds.registry import KINDS
 from accounts.fields import FlagField, TextField
-from accounts.staff.inputs import no_controls
+from accounts.lists import no_controls
 
 MOST: Final = 100  # domains, or values that mean a second factor
 
