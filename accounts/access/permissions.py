@@ -13,7 +13,15 @@ from rest_framework.serializers import BaseSerializer
 from rest_framework.views import APIView
 
 from accounts.access import scopes
-from accounts.access.rights import REMOVE_FACTORS, rights_of
+from accounts.access.rights import (
+    ADD_USERS,
+    CHANGE_USERS,
+    DELETE_USERS,
+    REMOVE_FACTORS,
+    VIEW_AUDIT,
+    VIEW_USERS,
+    rights_of,
+)
 from accounts.audit import recording as audit
 from accounts.errors import MfaEnrolmentRequired
 from ironauth.infrastructure.api.paging import Page, listed
@@ -71,10 +79,10 @@ class UserPermission(StaffPermission):
     """Rights over users."""
 
     needed: ClassVar[dict[str, str]] = {
-        "GET": "accounts.view_user",
-        "POST": "accounts.add_user",
-        "PATCH": "accounts.change_user",
-        "DELETE": "accounts.delete_user",
+        "GET": VIEW_USERS,
+        "POST": ADD_USERS,
+        "PATCH": CHANGE_USERS,
+        "DELETE": DELETE_USERS,
     }
 
 
@@ -82,9 +90,9 @@ class MembershipPermission(StaffPermission):
     """Rights over who has which role, and over users' sessions: a change of the user both."""
 
     needed: ClassVar[dict[str, str]] = {
-        "GET": "accounts.view_user",
-        "PUT": "accounts.change_user",
-        "DELETE": "accounts.change_user",
+        "GET": VIEW_USERS,
+        "PUT": CHANGE_USERS,
+        "DELETE": CHANGE_USERS,
     }
 
 
@@ -107,7 +115,7 @@ class MfaResetPermission(StaffPermission):
 class AuditPermission(StaffPermission):
     """The right to read the audit trail."""
 
-    needed: ClassVar[dict[str, str]] = {"GET": "accounts.view_auditevent"}
+    needed: ClassVar[dict[str, str]] = {"GET": VIEW_AUDIT}
 
 
 class RolePermission(StaffPermission):

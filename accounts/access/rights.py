@@ -19,6 +19,13 @@ from ironauth.infrastructure.core.errors import NotAuthenticated, PermissionDeni
 
 type Permissions = frozenset[str]
 
+#: Rights over accounts, which Django makes with the model.
+VIEW_USERS: Final = "accounts.view_user"
+ADD_USERS: Final = "accounts.add_user"
+CHANGE_USERS: Final = "accounts.change_user"
+DELETE_USERS: Final = "accounts.delete_user"
+#: The right to read the audit trail.
+VIEW_AUDIT: Final = "accounts.view_auditevent"
 #: The right to remove the second factors of others, or leave an address unproved where that would remove them.
 REMOVE_FACTORS: Final = "accounts.reset_mfa"
 #: The right to say that an address is verified: applications rely on it.

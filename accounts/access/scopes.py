@@ -8,7 +8,15 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from accounts.access.rights import REMOVE_FACTORS, VERIFY_EMAIL
+from accounts.access.rights import (
+    ADD_USERS,
+    CHANGE_USERS,
+    DELETE_USERS,
+    REMOVE_FACTORS,
+    VERIFY_EMAIL,
+    VIEW_AUDIT,
+    VIEW_USERS,
+)
 
 #: Rights over sign-in providers. No permission of this name can be given to anybody: superusers alone have it, and
 #: machines to which a superuser has given the scope.
@@ -16,16 +24,16 @@ SEE_PROVIDERS: Final = "accounts.see_providers"
 CHANGE_PROVIDERS: Final = "accounts.change_providers"
 #: The rights that each scope covers. A right belongs to one scope.
 SCOPES: Final[Mapping[str, frozenset[str]]] = MappingProxyType({
-    "users:read": frozenset({"accounts.view_user"}),
-    "users:write": frozenset({"accounts.add_user", "accounts.change_user"}),
-    "users:delete": frozenset({"accounts.delete_user"}),
+    "users:read": frozenset({VIEW_USERS}),
+    "users:write": frozenset({ADD_USERS, CHANGE_USERS}),
+    "users:delete": frozenset({DELETE_USERS}),
     "users:mfa": frozenset({REMOVE_FACTORS}),
     "users:verify": frozenset({VERIFY_EMAIL}),
     "invitations:read": frozenset({"accounts.view_invitation"}),
     "invitations:write": frozenset({"accounts.add_invitation", "accounts.delete_invitation"}),
     "roles:read": frozenset({"auth.view_group"}),
     "roles:write": frozenset({"auth.add_group"}),
-    "audit:read": frozenset({"accounts.view_auditevent"}),
+    "audit:read": frozenset({VIEW_AUDIT}),
     "clients:read": frozenset({"tokens.view_oauthclient"}),
     "clients:write": frozenset({
         "tokens.add_oauthclient", "tokens.change_oauthclient", "tokens.delete_oauthclient",

@@ -21,7 +21,7 @@ class Change(NamedTuple):
         done: What the log and the message say was done.
         warning: What it entails; "" asks nothing first.
         excluded_note: Which people are spared, in words.
-        permission: The word for a right over users: ``change`` is ``accounts.change_user`` (``right``).
+        right: The permission that it needs, as ``app_label.codename``.
         carry_out: Gets the ids of at most ``batch`` users and the caller's, inside a transaction, and records its
             events.
         concerns: The people to whose accounts anything is to be done.
@@ -39,7 +39,7 @@ class Change(NamedTuple):
     done: str
     warning: str
     excluded_note: str
-    permission: str
+    right: str
     carry_out: Callable[[Sequence[uuid.UUID], uuid.UUID], None]
     concerns: Q = Q()
     batch: int = BATCH
@@ -48,8 +48,3 @@ class Change(NamedTuple):
     step_up: bool = True
     spared: Callable[[QuerySet[User]], QuerySet[User]] | None = None
     warning_of: Callable[[QuerySet[User]], str] | None = None
-
-    @property
-    def right(self) -> str:
-        """The permission that the act needs, as ``app_label.codename``."""
-        return {"change": "accounts.change_user"}.get(self.permission, f"accounts.{self.permission}")

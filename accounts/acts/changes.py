@@ -7,6 +7,7 @@ from typing import Any, Final
 from django.db.models import F, Q, QuerySet
 
 from accounts import email_address as emails
+from accounts.access.rights import CHANGE_USERS, REMOVE_FACTORS
 from accounts.acts.change import Change
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event
@@ -72,7 +73,7 @@ SEND_RESET: Final = Change(
     done="Password reset sent",
     warning="Each gets a message with a link to choose a new password. The present one keeps working until then.",
     excluded_note="superusers, and inactive people",
-    permission="change",
+    right=CHANGE_USERS,
     carry_out=_mail(email_units.request_reset),
     concerns=Q(is_active=True),
     batch=FEW,
@@ -84,7 +85,7 @@ RESEND_VERIFICATION: Final = Change(
     done="Verification sent",
     warning="Each gets a message with a link that verifies the address.",
     excluded_note="superusers, and people who are verified or inactive",
-    permission="change",
+    right=CHANGE_USERS,
     carry_out=_mail(email_units.request_verification),
     concerns=Q(is_active=True, email_verified_at=None),
     batch=FEW,
@@ -98,7 +99,7 @@ REQUIRE_CHANGE: Final = Change(
     warning="Every session ends, and nobody can sign in with the current password. Each gets a message with a link to "
     "choose another one.",
     excluded_note="you, superusers, and people who have to change it already or are being deleted",
-    permission="change",
+    right=CHANGE_USERS,
     carry_out=staff_units.require_password_change,
     concerns=Q(must_change_password=False) & STAYING,
     batch=FEW,
@@ -111,7 +112,7 @@ ACCEPT_PASSWORD: Final = Change(
     done="The password is accepted again",
     warning="These people need not choose another password: they may sign in with the present one.",
     excluded_note="people with rights you do not hold, who need not change it, or who are being deleted",
-    permission="change",
+    right=CHANGE_USERS,
     carry_out=_update(Event.USER_CHANGED, must_change_password=False),
     concerns=Q(must_change_password=True) & STAYING,
     takes_over=True,
@@ -125,7 +126,7 @@ RESET_MFA: Final = Change(
     "told by a message. Make sure that it is the person who asks for it.",
     excluded_note="you, people with rights you do not hold, without a second factor, who are being deleted, or whose "
     "last way in it is and who could not be mailed",
-    permission="reset_mfa",
+    right=REMOVE_FACTORS,
     carry_out=_reset_mfa,
     concerns=factors.any_of() & STAYING,  # nobody reads messages to the stand-in address
     batch=FEW,
@@ -141,7 +142,7 @@ END_SESSIONS: Final = Change(
     done="All sessions ended",
     warning="Every session ends, on this site too. Signing in again is possible.",
     excluded_note="superusers, and people who are being deleted",
-    permission="change",
+    right=CHANGE_USERS,
     carry_out=_update(Event.SESSIONS_ENDED, session_epoch=F("session_epoch") + 1),
     concerns=STAYING,
     step_up=False,  # it only ends what is open
@@ -153,7 +154,7 @@ FORGIVE_FAILURES: Final = Change(
     done="Failures forgiven",
     warning="The next try is let in at once, from anywhere. Counts of client addresses stay.",
     excluded_note="superusers, and people who are being deleted",
-    permission="change",
+    right=CHANGE_USERS,
     carry_out=_forgive,
     concerns=STAYING,
     batch=FEW,
@@ -166,7 +167,7 @@ DEACTIVATE: Final = Change(
     done="Deactivated",
     warning="Every session ends at once. Signing in is impossible until the account is activated again.",
     excluded_note="you, superusers, and people who are inactive",
-    permission="change",
+    right=CHANGE_USERS,
     carry_out=_update(Event.USER_CHANGED, is_active=False),
     concerns=Q(is_active=True),
     spares_oneself=True,
@@ -178,7 +179,7 @@ ACTIVATE: Final = Change(
     done="Activated",
     warning="",
     excluded_note="people with rights you do not hold, who are active, or who are being deleted",
-    permission="change",
+    right=CHANGE_USERS,
     carry_out=_update(Event.USER_CHANGED, is_active=True),
     concerns=Q(is_active=False) & STAYING,  # active under the stand-in address, nobody could sign in
     # Waking up somebody with rights the caller lacks would hand these rights to anybody who knows the new password.

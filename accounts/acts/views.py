@@ -8,6 +8,7 @@ from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_sche
 from rest_framework.permissions import IsAuthenticated
 
 from accounts.access.permissions import StaffPermission, StaffView, caller_id
+from accounts.access.rights import CHANGE_USERS
 from accounts.acts import services
 from accounts.acts.changes import ACCEPT_PASSWORD, REQUIRE_CHANGE, RESEND_VERIFICATION, SEND_RESET
 from accounts.errors import EmailTaken, NothingToDo, StepUpRequired
@@ -29,7 +30,7 @@ ACTS: Final = MappingProxyType(
 class ActPermission(StaffPermission):
     """The right to change users: all of these acts need it."""
 
-    needed: ClassVar[dict[str, str]] = {"POST": "accounts.change_user"}
+    needed: ClassVar[dict[str, str]] = {"POST": CHANGE_USERS}
 
 
 class UserActView(StaffView):

@@ -17,7 +17,7 @@ from django.http import HttpRequest
 from django.template.response import TemplateResponse
 from django.urls import reverse
 
-from accounts.access.rights import held_by, potential_permissions, rights_of_user
+from accounts.access.rights import CHANGE_USERS, REMOVE_FACTORS, held_by, potential_permissions, rights_of_user
 from accounts.acts.change import Change
 from accounts.users.models import User, UserQuerySet
 from ironauth.infrastructure.admin.actions import CONFIRMED, SHOWN, admin_action, ask
@@ -27,10 +27,15 @@ from ironauth.infrastructure.telemetry.logs import get_logger
 PAGE: Final = "page"
 
 
+def asked_of_admin(change: Change) -> str:
+    """Return the word for the right that ``change`` needs: the ``…`` in ``has_…_permission`` of the admin of users."""
+    return {CHANGE_USERS: "change", REMOVE_FACTORS: "reset_mfa"}[change.right]
+
+
 def as_action(change: Change) -> Callable[..., TemplateResponse | None]:
     """Return what a list of users offers for ``change``."""
 
-    @admin_action(change.choice, permission=change.permission, step_up=change.step_up)
+    @admin_action(change.choice, permission=asked_of_admin(change), step_up=change.step_up)
     def act(
         model_admin: admin.ModelAdmin[User], request: HttpRequest, queryset: UserQuerySet
     ) -> TemplateResponse | None:

@@ -24,6 +24,7 @@ from django.utils.safestring import SafeString
 from django.views.decorators.http import require_safe
 
 from accounts import email_address as emails
+from accounts.access.rights import VIEW_USERS
 from accounts.audit import exporting
 from accounts.audit import queries as audit_queries
 from accounts.audit.events import FAMILIES, Reason, in_words, phrase
@@ -106,7 +107,7 @@ class _Trail(ChangeList):
         super().get_results(request)
         events = list(self.result_list)
         self.result_list: Any = events
-        people = addresses(events) if request.user.has_perm("accounts.view_user") else {}
+        people = addresses(events) if request.user.has_perm(VIEW_USERS) else {}
         machines = machines_of(events, people) if request.user.has_perm(SEE_CLIENTS) else {}
         for event in events:
             event.people, event.machines = people, machines
@@ -324,7 +325,7 @@ class AuditEventAdmin(ReadOnly, admin.ModelAdmin):  # type: ignore[type-arg] # D
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
         """Return the event with the addresses of its people, for those who may see people."""
         event: Any = super().get_object(request, object_id, from_field)
-        if event is not None and request.user.has_perm("accounts.view_user"):
+        if event is not None and request.user.has_perm(VIEW_USERS):
             event.people = addresses([event])
         if event is not None and request.user.has_perm(SEE_CLIENTS):
             event.machines = machines_of([event], getattr(event, "people", {}))
@@ -340,7 +341,7 @@ class AuditEventAdmin(ReadOnly, admin.ModelAdmin):  # type: ignore[type-arg] # D
         try:
             found = [uuid.UUID(term)]
         except ValueError:
-            if not request.user.has_perm("accounts.view_user"):
+            if not request.user.has_perm(VIEW_USERS):
                 return queryset.none(), False
             people = User.objects.filter(email_key__startswith=emails.fold(emails.normalise(term))).order_by(
                 "email_key"

@@ -11,6 +11,7 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.http import urlencode
 
+from accounts.access.rights import VIEW_AUDIT
 from accounts.audit import counts as audit_counts
 from accounts.audit.counts import Hour, Period
 from accounts.audit.recording import Event, Outcome
@@ -89,7 +90,7 @@ def periods(request: HttpRequest) -> list[tuple[str, str, bool]]:
 
 def _trail(request: HttpRequest) -> Sequence[Figure]:
     """Return what the audit trail counts, for those who may read it. One query, or none."""
-    if not request.user.has_perm("accounts.view_auditevent"):
+    if not request.user.has_perm(VIEW_AUDIT):
         return ()
     day = audit_counts.period(hours_of(request))
     in_admin = Event.ADMIN_SIGN_IN

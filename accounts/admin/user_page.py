@@ -13,9 +13,9 @@ from django.utils.html import format_html, format_html_join
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString, mark_safe
 
-from accounts.access.rights import REMOVE_FACTORS
+from accounts.access.rights import REMOVE_FACTORS, VIEW_AUDIT
 from accounts.acts.changes import CHANGES
-from accounts.admin.actions import offered, person_page
+from accounts.admin.actions import asked_of_admin, offered, person_page
 from accounts.admin.audit_trail import THEMSELVES, addresses
 from accounts.audit.events import phrase
 from accounts.audit.models import AuditEvent
@@ -113,12 +113,14 @@ class UserPage(Admin):
         if user is not None:
             caller: Any = request.user
             context["verdict"] = verdicts.verdict_of(user.pk)
-            allowed = [change for change in CHANGES if getattr(self, f"has_{change.permission}_permission")(request)]
+            allowed = [
+                change for change in CHANGES if getattr(self, f"has_{asked_of_admin(change)}_permission")(request)
+            ]
             offers = offered(allowed, caller, user) if allowed else []
             context["changes"] = [*offers, *(buttons(request, user) if self.has_change_permission(request) else ())]
             context["links"] = [link for offer in self.more_links if (link := offer(request, user)) is not None]
             context["action_checkbox_name"] = ACTION_CHECKBOX_NAME
-            context["may_see_trail"] = caller.has_perm("accounts.view_auditevent")
+            context["may_see_trail"] = caller.has_perm(VIEW_AUDIT)
             if context["may_see_trail"]:
                 context["trail"] = _trail(user.pk)
                 context["trail_link"] = (

@@ -9,7 +9,7 @@ from django.db import DEFAULT_DB_ALIAS
 from django.db.models import QuerySet
 
 from accounts.access import roles as access_roles
-from accounts.access.rights import Rights, rights_of_user
+from accounts.access.rights import ADD_USERS, CHANGE_USERS, Rights, rights_of_user
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event
 from accounts.invitations.models import Invitation
@@ -27,7 +27,7 @@ ORDERING: Final = "invitation -created_at"
 #: Days for which staff see an invitation that nobody has accepted, after its end.
 KEEP: Final = timedelta(days=30)
 #: Either lets staff give roles; which ones depends on what these grant.
-GIVES_ROLES: Final = ("accounts.add_user", "accounts.change_user")
+GIVES_ROLES: Final = (ADD_USERS, CHANGE_USERS)
 
 
 def waits_for(key: str) -> bool:

@@ -13,7 +13,7 @@ from django.conf import settings
 from django.db import IntegrityError, transaction
 
 from accounts import email_address as emails
-from accounts.access.rights import target_of
+from accounts.access.rights import CHANGE_USERS, target_of
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event
 from accounts.errors import InvalidEmailToken, NothingToDo, PasswordChanged
@@ -146,7 +146,7 @@ def restore_for_staff(*, actor_id: uuid.UUID, user_id: uuid.UUID) -> None:
         NothingToDo: It is not being deleted.
         IntegrityError: Somebody else has the address meanwhile.
     """
-    rights, user = target_of(actor_id, user_id, "accounts.change_user")
+    rights, user = target_of(actor_id, user_id, CHANGE_USERS)
     if user is None:
         raise NotFound("There is no user with this id.")
     rights.require_all_of(user)

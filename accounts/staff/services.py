@@ -8,7 +8,7 @@ from typing import Any
 from django.contrib.auth.hashers import make_password
 from django.db import IntegrityError
 
-from accounts.access.rights import for_holder
+from accounts.access.rights import VIEW_AUDIT, VIEW_USERS, for_holder
 from accounts.audit import exporting
 from accounts.audit import queries as audit_queries
 from accounts.audit.exporting import Format
@@ -39,7 +39,7 @@ async def list_users(*, actor_id: uuid.UUID, filters: Mapping[str, Any]) -> Page
         PermissionDenied: The caller may not see them.
         ValidationFailed: The cursor is not one of ours.
     """
-    return await database().read(for_holder, actor_id, "accounts.view_user", staff_units.users_page, filters)
+    return await database().read(for_holder, actor_id, VIEW_USERS, staff_units.users_page, filters)
 
 
 async def get_user(*, actor_id: uuid.UUID, user_id: uuid.UUID) -> UserOut:
@@ -53,7 +53,7 @@ async def get_user(*, actor_id: uuid.UUID, user_id: uuid.UUID) -> UserOut:
         PermissionDenied: The caller may not see them.
         NotFound: There is no such user.
     """
-    return await database().read(for_holder, actor_id, "accounts.view_user", staff_units.user_by_id, user_id)
+    return await database().read(for_holder, actor_id, VIEW_USERS, staff_units.user_by_id, user_id)
 
 
 async def create_user(*, actor_id: uuid.UUID, values: Mapping[str, Any]) -> UserOut:
@@ -82,7 +82,7 @@ async def create_user(*, actor_id: uuid.UUID, values: Mapping[str, Any]) -> User
         user = await database().write(staff_units.create_user, actor_id=actor_id, encoded=encoded, values=values)
     except IntegrityError as error:
         raise _conflict(error) from error
-    _log("user_created_by_staff", user.id, actor_id, fields=[])
+    get_logger().info("user_created_by_staff", user_id=str(user.id), by=str(actor_id), fields=[])
     return user
 
 
@@ -106,7 +106,7 @@ async def update_user(*, actor_id: uuid.UUID, user_id: uuid.UUID, values: Mappin
         user = await database().write(staff_units.update_user, actor_id=actor_id, user_id=user_id, values=values)
     except IntegrityError as error:
         raise _conflict(error) from error
-    _log("user_changed_by_staff", user_id, actor_id, fields=sorted(values))
+    get_logger().info("user_changed_by_staff", user_id=str(user_id), by=str(actor_id), fields=sorted(values))
     return user
 
 
@@ -127,7 +127,7 @@ async def delete_user(*, actor_id: uuid.UUID, user_id: uuid.UUID) -> None:
         await database().write(staff_units.delete_user, actor_id=actor_id, user_id=user_id)
     except IntegrityError as error:  # Django's ProtectedError and RestrictedError are such
         raise UserProtected from error
-    _log("user_deleted", user_id, actor_id, fields=[])
+    get_logger().info("user_deleted", user_id=str(user_id), by=str(actor_id), fields=[])
 
 
 async def set_role(*, actor_id: uuid.UUID, user_id: uuid.UUID, role: str, member: bool) -> None:
@@ -150,7 +150,8 @@ async def set_role(*, actor_id: uuid.UUID, user_id: uuid.UUID, role: str, member
         if not refers_to_nothing(error):
             raise
         raise NotFound(staff_units.NO_ROLE) from error  # deleted in this very moment
-    _log("role_given" if member else "role_taken", user_id, actor_id, fields=[role])
+    event = "role_given" if member else "role_taken"
+    get_logger().info(event, user_id=str(user_id), by=str(actor_id), fields=[role])
 
 
 async def list_roles(*, actor_id: uuid.UUID, filters: Mapping[str, Any]) -> Page[RoleOut]:
@@ -205,11 +206,6 @@ def _conflict(error: IntegrityError) -> EmailTaken | ValidationFailed:
     return EmailTaken()
 
 
-def _log(event: str, user_id: uuid.UUID, actor_id: uuid.UUID, *, fields: list[str]) -> None:
-    """Record who did what to which account; names of fields only, never their values."""
-    get_logger().info(event, user_id=str(user_id), by=str(actor_id), fields=fields)
-
-
 async def list_audit_events(*, actor_id: uuid.UUID, filters: Mapping[str, Any]) -> Page[AuditEventOut]:
     """Return one page of the trail, the newest first.
 
@@ -221,7 +217,7 @@ async def list_audit_events(*, actor_id: uuid.UUID, filters: Mapping[str, Any]) 
         PermissionDenied: Without ``accounts.view_auditevent``.
         ValidationFailed: The cursor is of another list.
     """
-    return await database().read(for_holder, actor_id, "accounts.view_auditevent", audit_queries.page, filters)
+    return await database().read(for_holder, actor_id, VIEW_AUDIT, audit_queries.page, filters)
 
 
 async def export_audit_events(
@@ -241,7 +237,7 @@ async def export_audit_events(
     until = first_id_at(clock.now())
     told = {name: value for name, value in filters.items() if name != "format"}
     record = partial(exporting.record_export, actor_id=actor_id, session_id=session_id, form=form, filters=told)
-    await database().write(for_holder, actor_id, "accounts.view_auditevent", record)
+    await database().write(for_holder, actor_id, VIEW_AUDIT, record)
 
     async def parts() -> AsyncIterator[bytes]:
         yield exporting.head(form)

@@ -13,7 +13,16 @@ from django.db import models
 from django.db.models import UUIDField
 
 from accounts import email_address as emails
-from accounts.access.rights import REMOVE_FACTORS, VERIFY_EMAIL, Rights, rights_of, target_of
+from accounts.access.rights import (
+    ADD_USERS,
+    CHANGE_USERS,
+    DELETE_USERS,
+    REMOVE_FACTORS,
+    VERIFY_EMAIL,
+    Rights,
+    rights_of,
+    target_of,
+)
 from accounts.access.roles import named as named_roles
 from accounts.access.roles import with_permissions
 from accounts.audit import recording as audit
@@ -101,7 +110,7 @@ def roles_of_new_user(*, actor_id: uuid.UUID, values: Mapping[str, Any]) -> list
         EmailTaken: Another account has the address.
     """
     rights = rights_of(actor_id)
-    rights.require("accounts.add_user")
+    rights.require(ADD_USERS)
     if values["is_staff"] or values["is_superuser"]:
         rights.require_superuser("make somebody staff")
     if values["email_verified"]:
@@ -156,7 +165,7 @@ def update_user(*, actor_id: uuid.UUID, user_id: uuid.UUID, values: Mapping[str,
         DeletionPending: The account is being deleted.
         IntegrityError: The address was taken, or a role deleted, meanwhile.
     """
-    rights, user = _target(actor_id, user_id, "accounts.change_user")
+    rights, user = _target(actor_id, user_id, CHANGE_USERS)
     rules.refuse_being_deleted(user)
     changes = {name: values[name] for name in _PLAIN if name in values and values[name] != getattr(user, name)}
     if "is_staff" in changes or "is_superuser" in changes:
@@ -243,7 +252,7 @@ def require_password_change(user_ids: Iterable[uuid.UUID], actor_id: uuid.UUID) 
         DeletionPending: An account is being deleted.
     """
     rights = rights_of(actor_id)
-    rights.require("accounts.change_user")
+    rights.require(CHANGE_USERS)
     for user_id in sorted(set(user_ids)):  # in one order, so that two of these never wait in a circle
         user = _within_reach(rights, user_queries.lock(user_id))
         rules.refuse_being_deleted(user)
@@ -268,7 +277,7 @@ def delete_user(*, actor_id: uuid.UUID, user_id: uuid.UUID) -> None:
         PermissionDenied: The caller may not do it, or is that user.
         LastSuperuser: Nobody could run the system.
     """
-    rights, user = _target(actor_id, user_id, "accounts.delete_user")
+    rights, user = _target(actor_id, user_id, DELETE_USERS)
     rights.require_all_of(user)
     rules.keep_a_superuser(without=[user])
     if user_id == actor_id:
@@ -290,7 +299,7 @@ def set_role(*, actor_id: uuid.UUID, user_id: uuid.UUID, role: str, member: bool
         NotFound: There is no such user or role.
         PermissionDenied: The caller may not do it.
     """
-    rights, user = _target(actor_id, user_id, "accounts.change_user")
+    rights, user = _target(actor_id, user_id, CHANGE_USERS)
     granted = [] if "\x00" in role else _ROLE.rows(name=role)
     if not granted:
         raise NotFound(NO_ROLE)

@@ -37,9 +37,7 @@ def cursor(place: str) -> str:
 @pytest.mark.parametrize(
     ("text", "code"), [("12345", None), ("123456", "search_too_long"), ("1\n2", "search_character"), ("", None)]
 )
-def test_a_search_is_short_and_has_no_control_characters(
-    text: str, code: str | None
-) -> None:
+def test_a_search_is_short_and_has_no_control_characters(text: str, code: str | None) -> None:
     """A search is at most as long as the text it is compared with, and has no control characters."""
     assert codes(OneOrder, search=text) == ({"search": [code]} if code else {})
 

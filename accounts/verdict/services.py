@@ -2,7 +2,7 @@
 
 import uuid
 
-from accounts.access.rights import for_holder
+from accounts.access.rights import CHANGE_USERS, VIEW_USERS, for_holder
 from accounts.verdict import units
 from accounts.verdict.outputs import Verdict
 from ironauth.infrastructure.db.unit_of_work import database
@@ -19,7 +19,7 @@ async def verdict(*, actor_id: uuid.UUID, user_id: uuid.UUID) -> Verdict:
         PermissionDenied: The caller may not see people.
         NotFound: There is no such user.
     """
-    return await database().read(for_holder, actor_id, "accounts.view_user", units.verdict_of, user_id)
+    return await database().read(for_holder, actor_id, VIEW_USERS, units.verdict_of, user_id)
 
 
 async def forgive_failures(*, actor_id: uuid.UUID, user_id: uuid.UUID) -> None:
@@ -34,5 +34,5 @@ async def forgive_failures(*, actor_id: uuid.UUID, user_id: uuid.UUID) -> None:
         NotFound: There is no such user.
     """
     await database().write(
-        for_holder, actor_id, "accounts.change_user", units.forgive_failures, user_id=user_id, actor_id=actor_id
+        for_holder, actor_id, CHANGE_USERS, units.forgive_failures, user_id=user_id, actor_id=actor_id
     )

@@ -2,7 +2,7 @@
 
 from uuid import UUID
 
-from accounts.access.rights import for_holder, target_of
+from accounts.access.rights import CHANGE_USERS, VIEW_USERS, for_holder, target_of
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event
 from accounts.users import queries as user_queries
@@ -28,7 +28,7 @@ async def list_sessions(*, caller: Principal, user_id: UUID) -> list[SessionOut]
         PermissionDenied: (403) the caller has not ``accounts.view_user``.
         NotFound: (404) there is no such user.
     """
-    return await database().read(for_holder, caller.id, "accounts.view_user", _list, caller=caller, user_id=user_id)
+    return await database().read(for_holder, caller.id, VIEW_USERS, _list, caller=caller, user_id=user_id)
 
 
 async def end_sessions(*, caller: Principal, user_id: UUID) -> None:
@@ -57,7 +57,7 @@ def _list(*, caller: Principal, user_id: UUID) -> list[SessionOut]:
 
 def _end_all(*, caller_id: UUID, user_id: UUID) -> None:
     """Unit of work: raise the user's session epoch, which ends every session with one row."""
-    rights, user = target_of(caller_id, user_id, "accounts.change_user")
+    rights, user = target_of(caller_id, user_id, CHANGE_USERS)
     if user is None:
         raise NotFound("There is no such user.")
     rights.require_above(user)

@@ -52,7 +52,7 @@ async def create_client(*, actor_id: UUID, values: Mapping[str, Any]) -> ClientS
         ValidationFailed: Naming every bad field.
     """
     made = await database().write(units.create, actor_id=actor_id, values=values)
-    _log("client_created", made.client_id, actor_id)
+    get_logger().info("client_created", client_id=str(made.client_id), by=str(actor_id))
     return made
 
 
@@ -70,7 +70,7 @@ async def change_client(*, actor_id: UUID, client_id: UUID, values: Mapping[str,
         ValidationFailed: Naming every bad field.
     """
     changed = await database().write(units.change, actor_id=actor_id, client_id=client_id, values=values)
-    _log("client_changed", client_id, actor_id)
+    get_logger().info("client_changed", client_id=str(client_id), by=str(actor_id))
     return changed
 
 
@@ -89,7 +89,7 @@ async def rotate_secret(*, actor_id: UUID, client_id: UUID, values: Mapping[str,
         SecretReplaced: Its newest secret is another one than the caller knows.
     """
     made = await database().write(units.rotate_secret, actor_id=actor_id, client_id=client_id, values=values)
-    _log("client_secret_rotated", client_id, actor_id)
+    get_logger().info("client_secret_rotated", client_id=str(client_id), by=str(actor_id))
     return made
 
 
@@ -105,7 +105,7 @@ async def disable_client(*, actor_id: UUID, client_id: UUID) -> ClientOut:
         PermissionDenied: The caller may not change clients.
     """
     client = await database().write(units.disable, actor_id=actor_id, client_id=client_id)
-    _log("client_disabled", client_id, actor_id)
+    get_logger().info("client_disabled", client_id=str(client_id), by=str(actor_id))
     return client
 
 
@@ -121,7 +121,7 @@ async def enable_client(*, actor_id: UUID, client_id: UUID) -> ClientOut:
         PermissionDenied: The caller may not change clients, or not this one.
     """
     client = await database().write(units.enable, actor_id=actor_id, client_id=client_id)
-    _log("client_enabled", client_id, actor_id)
+    get_logger().info("client_enabled", client_id=str(client_id), by=str(actor_id))
     return client
 
 
@@ -137,8 +137,4 @@ async def delete_client(*, actor_id: UUID, client_id: UUID) -> None:
         PermissionDenied: The caller may not delete clients.
     """
     await database().write(units.delete, actor_id=actor_id, client_id=client_id)
-    _log("client_deleted", client_id, actor_id)
-
-
-def _log(event: str, client_id: UUID, actor_id: UUID) -> None:
-    get_logger().info(event, client_id=str(client_id), by=str(actor_id))
+    get_logger().info("client_deleted", client_id=str(client_id), by=str(actor_id))

@@ -41,7 +41,7 @@ async def create_keys(*, actor_id: UUID, family: Family) -> list[KeyOut]:
         made = await database().write(units.create, actor_id=actor_id, family=family)
     except IntegrityError:  # somebody else was first: now they are there
         made = await database().write(units.create, actor_id=actor_id, family=family)
-    _log("signing_keys_created", actor_id, family=family.value)
+    get_logger().info("signing_keys_created", by=str(actor_id), family=family.value)
     return made
 
 
@@ -57,7 +57,7 @@ async def rotate_keys(*, actor_id: UUID, family: Family) -> KeyOut:
         RotationRefused: It is too early, or there is no next key.
     """
     active = await database().write(units.rotate, actor_id=actor_id, family=family)
-    _log("signing_key_rotated", actor_id, kid=active.kid)
+    get_logger().info("signing_key_rotated", by=str(actor_id), kid=active.kid)
     return active
 
 
@@ -73,9 +73,5 @@ async def drop_key(*, actor_id: UUID, kid: str) -> KeyOut:
         RotationRefused: No key in use has this kid.
     """
     active = await database().write(units.drop, actor_id=actor_id, kid=kid)
-    _log("signing_key_dropped", actor_id, kid=kid)
+    get_logger().info("signing_key_dropped", by=str(actor_id), kid=kid)
     return active
-
-
-def _log(event: str, actor_id: UUID, **facts: str) -> None:
-    get_logger().info(event, by=str(actor_id), **facts)

@@ -59,7 +59,7 @@ async def create_provider(*, actor_id: UUID, values: Mapping[str, Any]) -> SignI
     except IntegrityError as error:
         taken = FieldError("slug", "unique", "A sign-in provider of this short name has just been made.")
         raise ValidationFailed(errors=[taken]) from error
-    _log("provider_added", made.slug, actor_id)
+    get_logger().info("provider_added", provider=made.slug, by=str(actor_id))
     return made
 
 
@@ -77,7 +77,7 @@ async def change_provider(*, actor_id: UUID, slug: str, values: Mapping[str, Any
         ValidationFailed: Naming every bad field, and what would leave people without a way in.
     """
     changed = await database().write(units.change, actor_id=actor_id, slug=slug, values=values)
-    _log("provider_changed", slug, actor_id)
+    get_logger().info("provider_changed", provider=slug, by=str(actor_id))
     return changed
 
 
@@ -94,7 +94,7 @@ async def delete_provider(*, actor_id: UUID, slug: str) -> None:
         ProviderEnabled: It is switched on.
     """
     await database().write(units.delete, actor_id=actor_id, slug=slug)
-    _log("provider_deleted", slug, actor_id)
+    get_logger().info("provider_deleted", provider=slug, by=str(actor_id))
 
 
 async def try_provider(*, actor_id: UUID, slug: str) -> TrialOut:
@@ -112,7 +112,3 @@ async def try_provider(*, actor_id: UUID, slug: str) -> TrialOut:
     row = await database().read(units.row_to_try, actor_id=actor_id, slug=slug)
     await rate_limits.admit(rate_limits.UPSTREAM, address=client_context.current().address)
     return await trial.of(row)
-
-
-def _log(event: str, slug: str, actor_id: UUID) -> None:
-    get_logger().info(event, provider=slug, by=str(actor_id))
