@@ -26,7 +26,7 @@ class TokensConfig(AppConfig):
         from ironauth.infrastructure.cache.invalidation import invalidation_feed  # noqa: PLC0415 - as below
         from ironauth.infrastructure.core.lifecycle import on_shutdown, on_startup  # noqa: PLC0415 - as below
         from ironauth.infrastructure.http import client_context, error_pages  # noqa: PLC0415 - as below
-        from tokens import export, first_proof  # noqa: PLC0415 - as below
+        from tokens import registration  # noqa: PLC0415 - as below
         from tokens.access import openapi as _openapi  # noqa: F401, PLC0415 - drf-spectacular finds its class
         from tokens.admin import devices as admin_devices  # noqa: PLC0415 - as below
         from tokens.clients import queries as client_queries  # noqa: PLC0415 - as above
@@ -46,8 +46,7 @@ class TokensConfig(AppConfig):
 
         client_context.register_own_paths(OAUTH_PATH)
         error_pages.register_program_paths(OAUTH_PATH)
-        export.register()
-        first_proof.register()
+        registration.register()
         admin_devices.connect()
         admin_session.connect()
         banner.register()

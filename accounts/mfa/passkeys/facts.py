@@ -1,10 +1,18 @@
-"""What WebAuthn's ceremonies exchange: credentials, assertions, and the error for answers that prove nothing."""
+"""What WebAuthn's ceremonies exchange: credentials, assertions, and the error for answers that prove nothing.
 
+``ceremonies`` itself brings py_webauthn, 6 MiB and 60 ms: it is loaded when somebody first uses a passkey.
+"""
+
+import asyncio
 import uuid
 from collections.abc import Mapping
+from importlib import import_module
+from types import ModuleType
 from typing import Any, NamedTuple
 
 type Json = Mapping[str, Any]
+
+_ceremonies: ModuleType | None = None
 
 
 class UnusableAnswer(ValueError):
@@ -41,3 +49,11 @@ class Assertion(NamedTuple):
     backup_eligible: bool
     backed_up: bool
     user_handle: bytes | None
+
+
+async def load_ceremonies() -> ModuleType:
+    """Return ``ceremonies``; imported the first time on a thread, because the event loop must not wait."""
+    global _ceremonies  # noqa: PLW0603 - sys.modules has a module while its import goes on
+    if _ceremonies is None:
+        _ceremonies = await asyncio.to_thread(import_module, "accounts.mfa.passkeys.ceremonies")
+    return _ceremonies

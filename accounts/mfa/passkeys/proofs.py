@@ -18,8 +18,7 @@ from accounts.mfa.passkeys import challenges
 from accounts.mfa.passkeys import units as passkey_units
 from accounts.mfa.passkeys.challenges import Challenge, Purpose
 from accounts.mfa.passkeys.errors import InvalidPasskey
-from accounts.mfa.passkeys.facts import Assertion, Json, UnusableAnswer
-from accounts.mfa.passkeys.loading import load_ceremonies
+from accounts.mfa.passkeys.facts import Assertion, Json, UnusableAnswer, load_ceremonies
 from accounts.mfa.passkeys.models import Passkey
 from accounts.mfa.passkeys.units import ONCE, Stored
 from accounts.users import queries as user_queries

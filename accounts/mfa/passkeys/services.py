@@ -13,8 +13,7 @@ from accounts.mfa.passkeys import challenges, removal
 from accounts.mfa.passkeys import units as passkey_units
 from accounts.mfa.passkeys.challenges import Purpose
 from accounts.mfa.passkeys.errors import PasskeyNotMade, PasskeyTaken
-from accounts.mfa.passkeys.facts import Json, UnusableAnswer
-from accounts.mfa.passkeys.loading import load_ceremonies
+from accounts.mfa.passkeys.facts import Json, UnusableAnswer, load_ceremonies
 from accounts.mfa.recovery import codes as recovery_codes
 from accounts.mfa.recovery import services as recovery_services
 from ironauth.infrastructure.core.errors import NotFound

@@ -7,7 +7,7 @@ are added here, so a view names only its own; several errors of one status are a
 
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, Final, get_args, get_origin, get_type_hints
 
 import msgspec
 from django.core.exceptions import ImproperlyConfigured
@@ -20,10 +20,13 @@ from ironauth.infrastructure.api import openapi_errors as error_answers
 from ironauth.infrastructure.api import openapi_examples
 from ironauth.infrastructure.api.deprecation import Deprecation, deprecation_of
 from ironauth.infrastructure.api.openapi_errors import PROBLEM_MEDIA_TYPE, REFERENCE, Kind, OAuthErrors, Usual
-from ironauth.infrastructure.api.openapi_headers import add_headers
 from ironauth.infrastructure.core.errors import DomainError, FieldError
 
 type JsonSchema = dict[str, Any]
+
+#: Header fields of answers; the document describes each once and refers to it.
+_OF_ENDING: Final = ("Deprecation", "Sunset")
+_OF_COUNTED: Final = ("RateLimit-Policy", "RateLimit")
 
 
 class Schema(AutoSchema):
@@ -51,7 +54,7 @@ class Schema(AutoSchema):
         ending = self._deprecation()
         if ending is not None:
             operation["description"] = f"{ending.words()}\n\n{operation.get('description', '')}".strip()
-        add_headers(operation, is_ending=ending is not None)
+        _add_headers(operation, is_ending=ending is not None)
         openapi_examples.add_examples(operation)
         return operation
 
@@ -202,3 +205,20 @@ def _is_wire_type(candidate: object) -> bool:
     if origin is not None:
         return _is_wire_type(origin) or any(_is_wire_type(argument) for argument in get_args(candidate))
     return isinstance(candidate, type) and issubclass(candidate, msgspec.Struct)
+
+
+def _add_headers(operation: JsonSchema, *, is_ending: bool) -> None:
+    """Add to every answer of an operation the header fields that it carries.
+
+    Args:
+        operation: The operation, with its answers. One that can be throttled tells of rate limits in all of them.
+        is_ending: Whether it is deprecated.
+    """
+    counted = _OF_COUNTED if "429" in operation["responses"] else ()
+    for status, answer in operation["responses"].items():
+        names = ["X-Request-ID"]
+        names += ["WWW-Authenticate"] if status == "401" else []
+        names += ["Retry-After"] if status in ("429", "503") else []
+        names += counted if status.startswith("2") or status in ("401", "429") else ()
+        names += _OF_ENDING if is_ending else ()
+        answer.setdefault("headers", {}).update({name: {"$ref": f"#/components/headers/{name}"} for name in names})

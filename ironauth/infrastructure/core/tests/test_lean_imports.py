@@ -15,7 +15,7 @@ NOT_NEEDED = ("psycopg", "psycopg_binary", "redis", "django_redis", "requests", 
 SERVING = """
 import asyncio, ironauth.asgi, sys, threading
 from django.urls import get_resolver
-from accounts.mfa.passkeys.loading import load_ceremonies
+from accounts.mfa.passkeys.facts import load_ceremonies
 get_resolver().url_patterns
 loaded = "tokens.sign_in.views" in sys.modules
 print(loaded, sorted({name.partition(".")[0] for name in sys.modules} & set(sys.argv[1:])))

@@ -1,23 +1,44 @@
-"""What this application adds to the export of everything held about a person: sessions, devices, consents."""
+"""What becomes of this application's tables in the export of a person's data, and at the first proof of an address."""
 
 from typing import Any
 
 from django.db.models import QuerySet
 
+from accounts.email import first_proof
+from accounts.email.first_proof import Fate
 from accounts.privacy import export
 from ironauth.infrastructure.db.compiled import Param
 from tokens.oauth.models import AuthorizationCode, Consent, DeviceGrant, LogoutNotice
 from tokens.sessions.models import KnownDevice, Session
+from tokens.upstream.models import UpstreamSession
 
 
 def register() -> None:
-    """Add the sessions, those over and not yet purged too, and devices; called once, when the application is ready."""
+    """Give each table that knows a person its rows of the export and its rule; called when the application is ready."""
+    _register_export()
+    _register_first_proof()
+
+
+def _register_export() -> None:
+    """Add what is held about a person; of sessions, those over and not yet purged too."""
     export.register("sessions", _sessions, Session)
     export.register("known_devices", _known_devices, KnownDevice)
     export.register("consents", _consents, Consent)
     export.register("authorization_codes", _authorization_codes, AuthorizationCode)
     export.register("device_grants", _device_grants, DeviceGrant)
     export.register("logout_notices", _logout_notices, LogoutNotice)
+
+
+def _register_first_proof() -> None:
+    """Say what the first proof of an account's address does to each table."""
+    add = first_proof.register
+    add(Session, Fate.ENDED, "The new password raises the epoch, and with it every session and token ends.")
+    add(UpstreamSession, Fate.KEPT, "It opens nothing, and lets the provider end the session.")
+    add(Consent, Fate.REMOVED, "A stranger allowed it; the owner is asked again.")
+    add(AuthorizationCode, Fate.REMOVED, "A stranger began the sign-in that it is for.")
+    add(DeviceGrant, Fate.REMOVED, "A stranger let the device in.")
+    add(KnownDevice, Fate.REMOVED, "The owner hears of a device that the stranger used.")
+    add(LogoutNotice, Fate.KEPT, "Applications are told that the stranger's sessions have ended.")
 
 
 def _sessions(person: Param) -> QuerySet[Any, Any]:
