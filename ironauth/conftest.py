@@ -29,12 +29,6 @@ def private_redis(tmp_path: Path) -> Iterator[PrivateRedis]:
 
 
 @pytest.fixture
-def patient_cache(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Redis may take its time: for tests of what it answers, which a busy machine may keep waiting for a processor."""
-    monkeypatch.setattr(redis_client, "LIMIT_S", 10.0)
-
-
-@pytest.fixture
 def second_of_redis(monkeypatch: pytest.MonkeyPatch) -> None:
     """A second is the limit for Redis, outages last three: time enough to tell one limit from two, and from none."""
     monkeypatch.setattr(redis_client, "LIMIT_S", 1.0)

@@ -1,7 +1,7 @@
 """Django's caches in Redis, through django-redis: the default one, and django-cachalot's. Loaded only with a Redis."""
 
 import pickle
-from typing import Any, Final
+from typing import Any
 
 from django_redis.cache import RedisCache
 from django_redis.serializers.base import BaseSerializer
@@ -9,11 +9,9 @@ from redis.backoff import NoBackoff
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.retry import Retry
 
+from ironauth.infrastructure.cache import redis_client
 from ironauth.infrastructure.crypto.signed_values import NotOurs, seal, unseal
 from ironauth.infrastructure.telemetry.logs import get_logger
-
-#: What a caller waits for one command at most; seconds.
-LIMIT_S: Final = 0.2
 
 
 class SignedPickle(BaseSerializer):  # type: ignore[misc]  # django-redis ships no types
@@ -41,8 +39,8 @@ class PlainRedisCache(RedisCache):  # type: ignore[misc]  # as above
         options = {
             "IGNORE_EXCEPTIONS": True,
             "SERIALIZER": f"{__name__}.SignedPickle",
-            "SOCKET_CONNECT_TIMEOUT": LIMIT_S,
-            "SOCKET_TIMEOUT": LIMIT_S,
+            "SOCKET_CONNECT_TIMEOUT": redis_client.LIMIT_S,
+            "SOCKET_TIMEOUT": redis_client.LIMIT_S,
             # One retry: a connection that Redis closed while idle is no outage. The library's default sleeps.
             "CONNECTION_POOL_KWARGS": {"retry": Retry(NoBackoff(), 1, supported_errors=(RedisConnectionError,))},
         }

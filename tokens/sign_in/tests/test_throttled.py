@@ -22,7 +22,6 @@ from accounts.users import units
 from accounts.users.models import User
 from conftest import PASSWORD, bearer
 from ironauth.asgi import application
-from ironauth.infrastructure.cache import redis_client
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.durations import in_words
 from ironauth.infrastructure.core.errors import Throttled
@@ -408,11 +407,8 @@ async def test_hot_paths_pay_nothing(
     assert counts == [2, 2]
 
 
-async def test_what_a_sign_in_pays(
-    settings: Settings, member: Member, statements: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_what_a_sign_in_pays(settings: Settings, member: Member, statements: list[str]) -> None:
     """As many statements as the docstrings say, whether or not somebody has the address."""
-    monkeypatch.setattr(redis_client, "LIMIT_S", 10.0)  # a busy machine would ask the database instead
     extra = []
     await sign_in("203.0.113.7", member["email"], PASSWORD)  # keys are in memory from here on
     for email, password in ((member["email"], PASSWORD), (member["email"], WRONG), ("nobody@example.com", WRONG)):

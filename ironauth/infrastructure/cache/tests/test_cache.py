@@ -14,6 +14,7 @@ import msgspec
 import pytest
 import uvloop
 
+from ironauth.infrastructure.cache import redis_client
 from ironauth.infrastructure.cache.memory import freshness
 from ironauth.infrastructure.cache.redis_client import RedisClient
 from ironauth.infrastructure.cache.two_level import Loaded, TwoLevelCache, token_cache
@@ -185,6 +186,7 @@ async def test_an_outage_delays_one_caller_a_second(
     redis_cache: TwoLevelCache, private_redis: PrivateRedis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While Redis is frozen, of a hundred reads a second one asks it, and waits."""
+    monkeypatch.setattr(redis_client, "LIMIT_S", 0.2)
     await put(redis_cache, "1")
     assert private_redis.process
     private_redis.process.send_signal(signal.SIGSTOP)

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from redis import Redis
 
+from ironauth.infrastructure.cache import redis_client
 from ironauth.infrastructure.cache.plain_values import PlainRedisCache
 from ironauth.tests.services import PrivateRedis
 
@@ -59,8 +60,10 @@ def test_clearing_leaves_the_other_caches(plain: PlainRedisCache, private_redis:
 
 
 @pytest.mark.parametrize("trouble", ["stopped", "frozen"])
-def test_losing_redis_is_a_miss(plain: PlainRedisCache, private_redis: PrivateRedis, trouble: str) -> None:
+def test_losing_redis_is_a_miss(private_redis: PrivateRedis, trouble: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Reading and writing raise nothing, and wait for a bounded time."""
+    monkeypatch.setattr(redis_client, "LIMIT_S", 0.2)
+    plain = PlainRedisCache(private_redis.url, {"KEY_PREFIX": "test", "TIMEOUT": 60})
     plain.set("k", 1)
     if trouble == "frozen":
         assert private_redis.process

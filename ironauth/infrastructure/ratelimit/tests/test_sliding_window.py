@@ -51,7 +51,7 @@ async def in_redis(key: str, limit: int = LIMIT) -> Slot | Refusal:
 
 
 @pytest.fixture(params=["database", "redis"])
-def take(request: pytest.FixtureRequest, patient_cache: None) -> Take:
+def take(request: pytest.FixtureRequest) -> Take:
     """Each of the two stores in turn."""
     if request.param == "redis":
         request.getfixturevalue("redis_cache")
@@ -108,7 +108,7 @@ async def test_a_place_given_back_is_free(request: pytest.FixtureRequest, take: 
     assert isinstance(await take("g"), Refusal)
 
 
-async def test_both_stores_agree(patient_cache: None, redis_cache: TwoLevelCache, set_clock: SetClock) -> None:
+async def test_both_stores_agree(redis_cache: TwoLevelCache, set_clock: SetClock) -> None:
     """Two hundred random steps in time, clocks of other workers included: the same answers, waits too."""
     chance = random.Random(4)
     at = 0.0
