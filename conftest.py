@@ -11,9 +11,8 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from contextlib import ExitStack
-from datetime import timedelta
+from datetime import datetime, timedelta
 from importlib import import_module
-from io import StringIO
 from pathlib import Path
 from typing import Any, cast
 
@@ -25,7 +24,6 @@ from asgiref.sync import sync_to_async
 from django.apps import apps
 from django.conf import settings
 from django.core.cache import cache
-from django.core.management import call_command
 from django.db import connection, connections, transaction
 from django.test import TransactionTestCase
 from pytest_django import Settings
@@ -203,34 +201,41 @@ def still_clock(monkeypatch: pytest.MonkeyPatch) -> float:
     return now
 
 
+@functools.cache
+def _pairs(alg: str) -> tuple[tuple[PublicJwk, bytes], ...]:
+    """Two pairs for the whole run: making one of RSA takes a tenth of a second."""
+    return tuple(new_key_pair(alg) for _ in range(2))
+
+
+def _store_keys(family: Family, alg: str, made_at: datetime) -> str:
+    """Leave the active and the next key of a family as ``create_signing_key`` does; return the active one's kid.
+
+    The command itself takes 7 ms, 12 on Postgres, which every second test would pay. Tests of the keys call it.
+    """
+    keys = []
+    for state, activated_at, (jwk, private) in zip(
+        (SigningKey.State.ACTIVE, SigningKey.State.NEXT), (made_at, None), _pairs(alg), strict=True
+    ):
+        master_key_id, sealed = seal(private, jwk.kid)
+        keys.append(SigningKey(
+            kid=jwk.kid, alg=jwk.alg, family=family.value, public_jwk=msgspec.to_builtins(jwk), state=state,
+            private_encrypted=sealed, master_key_id=master_key_id, created_at=made_at, activated_at=activated_at,
+        ))  # fmt: skip
+    SigningKey.objects.bulk_create(keys)
+    invalidate(KEYS_TAG)
+    return keys[0].kid
+
+
 @pytest.fixture
 def signing_key(transactional_db: None) -> str:
-    """Make the key access tokens are signed with, as an operator does; its kid."""
-    printed = StringIO()
-    call_command("create_signing_key", "--alg", "ed25519", stdout=printed)
-    return printed.getvalue().strip()
-
-
-@functools.cache
-def _rsa_pairs() -> tuple[tuple[PublicJwk, bytes], ...]:
-    return tuple(new_key_pair(Family.RS256.value) for _ in range(2))
+    """Make the keys that access tokens are signed with; the active one's kid."""
+    return _store_keys(Family.ED25519, settings.IRONAUTH_JWT_ALG, clock.now())
 
 
 @pytest.fixture
 def rs256_key(db: None) -> str:
-    """Make the keys that ID tokens of new clients are signed with; the active one's kid.
-
-    As ``create_signing_key`` does in every installation, of a pair made once: making one takes a tenth of a second.
-    """
-    made_at = clock.now() - timedelta(days=1)
-    for state, (jwk, private) in zip((SigningKey.State.ACTIVE, SigningKey.State.NEXT), _rsa_pairs(), strict=True):
-        master_key_id, sealed = seal(private, jwk.kid)
-        SigningKey.objects.create(
-            kid=jwk.kid, alg=jwk.alg, family=Family.RS256.value, public_jwk=msgspec.to_builtins(jwk), state=state,
-            private_encrypted=sealed, master_key_id=master_key_id, created_at=made_at, activated_at=made_at,
-        )  # fmt: skip
-    invalidate(KEYS_TAG)
-    return _rsa_pairs()[0][0].kid
+    """Make the keys that ID tokens of new clients are signed with; the active one's kid."""
+    return _store_keys(Family.RS256, Family.RS256.value, clock.now() - timedelta(days=1))
 
 
 @pytest.fixture
