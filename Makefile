@@ -60,6 +60,11 @@ coverage: # measure which branches the tests of a folder run, on SQLite (ARGS="t
 	$(BIN)/python -m coverage run -m pytest -q $(ARGS); status=$$?; \
 		$(BIN)/python -m coverage report --skip-covered --sort=-miss; exit $$status
 
+.PHONY: mutants
+mutants: # break the product in each way of ironauth/tests/mutants, and see whether the tests notice (ARGS="refresh": these)
+	$(INSTALL) dev
+	$(BIN)/python -m ironauth.tests.mutants $(ARGS)
+
 .PHONY: check
 check: ## format, lint, import contracts, types, Django's deployment check, migrations, requirements, licences, OpenAPI
 	$(INSTALL) dev

@@ -122,6 +122,15 @@ async def test_what_proves_nothing(bank: Party, changes: dict[str, Any]) -> None
     assert "www-authenticate" not in answer.headers
 
 
+def test_a_client_signs_for_itself_alone() -> None:
+    """What one client has signed for another, or another for it, is refused, though a key of the set has signed it."""
+    jwks = {"keys": [KEYS["ES256"].as_dict(private=False)]}
+    assert client_assertion.verified(assertion("a"), client_id="a", jwks=jwks).expires_at
+    for text in (assertion("b"), assertion("a", iss="b"), assertion("a", sub="b")):
+        with pytest.raises(AssertionRefused, match="client"):
+            client_assertion.verified(text, client_id="a", jwks=jwks)
+
+
 async def test_the_issuer_as_a_list_of_one(bank: Party) -> None:
     """RFC 7519 §4.1.3 lets a library write its one audience so; it is used once, as every assertion is."""
     signed = assertion(str(bank.client.pk), aud=[settings.IRONAUTH_ISSUER])

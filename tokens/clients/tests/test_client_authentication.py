@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from asgiref.sync import sync_to_async
+from joserfc.jwk import ECKey
 from structlog.testing import capture_logs
 
 from accounts.audit.models import AuditEvent
@@ -132,6 +133,16 @@ async def test_two_secrets_until_one_expires(robot: Party) -> None:
     for after_s, good in ((98, True), (101, False)):
         with clock.shifted(after_s):
             assert [await works(secret) for secret in (robot.secret, "second")] == [True, good]
+
+
+async def test_a_secret_stands_in_for_no_key(robot: Party) -> None:
+    """A client that signs who it is is not let in by a secret, though one of before is still stored."""
+    assert (await robot.post(TOKEN, **OWN)).status_code == 200
+    robot.client.auth_method = OAuthClient.AuthMethod.PRIVATE_KEY_JWT
+    robot.client.jwks = {"keys": [ECKey.generate_key("P-256").as_dict(private=False)]}
+    await robot.client.asave()
+    assert await OAuthClientSecret.objects.filter(client=robot.client).aexists()
+    assert (await robot.post(TOKEN, **OWN)).status_code == 401
 
 
 async def test_a_secret_made_elsewhere_works_at_once(robot: Party) -> None:

@@ -11,6 +11,7 @@ import httpx
 import pytest
 from asgiref.sync import sync_to_async
 
+from accounts.users.models import User
 from conftest import bearer
 from tokens.clients import registry as clients
 from tokens.clients import units as client_units
@@ -186,3 +187,21 @@ def _text(raw: bytes) -> str:
 
 def _encoded(part: dict[str, Any]) -> str:
     return _text(json.dumps(part, separators=(",", ":")).encode())
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("GET", ME), ("PATCH", ME), ("DELETE", ME), ("GET", "/api/v1/access/sessions"), ("GET", "/api/v1/users")],
+)
+async def test_a_token_for_less_than_the_account(
+    api: httpx.AsyncClient, member: Member, signing_key: str, method: str, path: str
+) -> None:
+    """What an application got to know a person by opens nothing of the account here, with or without their rights."""
+    await User.objects.filter(pk=member["id"]).aupdate(is_superuser=True, is_staff=True)
+    row, secret = await sync_to_async(make_client)(trusted=True, scopes=SCOPE.split())
+    found = await tokens_of(api, row, secret, member, "openid profile")
+    api.cookies = httpx.Cookies()
+    answer = await api.request(method, path, json={"name": "Mallory"}, headers=bearer(found))
+    assert (answer.status_code, answer.json()["code"]) == (403, "insufficient_scope")
+    assert 'error="insufficient_scope"' in answer.headers["www-authenticate"]
+    assert (await User.objects.aget(pk=member["id"])).name != "Mallory"

@@ -45,7 +45,7 @@ def opened_session(account: Account) -> OpenedSession:
     return sessions.store_first_party(account=account, context=ClientContext("192.0.2.7", "curl"))
 
 
-@pytest.mark.parametrize("change", ["none", "deactivated", "password changed", "deleted"])
+@pytest.mark.parametrize("change", ["none", "deactivated", "deactivated by hand", "password changed", "deleted"])
 def test_an_account_that_changed_while_the_password_was_hashed_gets_no_session(account: Account, change: str) -> None:
     """Deactivation, a new password or deletion between the check and the session refuses it; else 4 queries open it."""
     who = ByPassword(account.id, account.session_epoch)
@@ -54,6 +54,8 @@ def test_an_account_that_changed_while_the_password_was_hashed_gets_no_session(a
         case "deactivated":
             user.is_active = False
             user.save()
+        case "deactivated by hand":  # an UPDATE that raises no epoch
+            QuerySet(User).filter(pk=account.id).update(is_active=False)
         case "password changed":
             user.set_password("another violet otter 9")
             user.save()
@@ -297,6 +299,17 @@ def test_live_account(account: Account, opened_session: OpenedSession) -> None:
         assert session_queries.live_account(**good) is None  # type: ignore[arg-type] # as above
     assert sessions.end_session(session_id=opened_session.session_id, reason=Session.RevokeReason.SIGNED_OUT)
     assert session_queries.live_account(**good) is None  # type: ignore[arg-type] # as above
+
+
+@pytest.mark.parametrize("change", [{"is_active": False}, {"session_epoch": 1}])
+def test_a_live_session_asks_its_account_too(
+    account: Account, opened_session: OpenedSession, change: dict[str, Any]
+) -> None:
+    """An UPDATE by hand leaves the session's row; its tokens are good for no inactive account and no older epoch."""
+    good: dict[str, Any] = {"session_id": opened_session.session_id, "user_id": account.id, "epoch": 0}
+    assert session_queries.live_account(**good) is not None
+    QuerySet(User).filter(pk=account.id).update(**change)
+    assert session_queries.live_account(**good) is None
 
 
 @pytest.mark.parametrize("wrong", ["user", "epoch", "idle"])

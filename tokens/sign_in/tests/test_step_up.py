@@ -15,7 +15,11 @@ from accounts.outbox.models import OutgoingMail
 from accounts.users.models import User
 from conftest import PASSWORD, bearer
 from ironauth.infrastructure.core import clock
+from ironauth.infrastructure.core.errors import NotAuthenticated
+from ironauth.infrastructure.db.unit_of_work import database
+from tokens.sessions import units as sessions
 from tokens.sessions.models import Session
+from tokens.sign_in import units as sign_in_units
 from tokens.tests.browser import ME, PASSWORD_URL, Member, Pair
 from tokens.tests.second_factor import CODES, CONFIRM, STEP_UP, TOTP, enrol, said, sign_in_fully
 from tokens.tests.stage import Stage
@@ -220,3 +224,12 @@ async def test_sessions_of_before_count_as_long_ago(api: httpx.AsyncClient, pair
     await age(pair, int(clock.unix()))
     assert said(await api.post(TOTP, headers=bearer(pair))) == STEP_UP_REQUIRED
     assert (await api.get(ME, headers=bearer(pair))).status_code == 200
+
+
+async def test_a_session_that_ends_meanwhile_is_not_proved(pair: Pair) -> None:
+    """Whose session is thrown out while they prove who they are is told that it is over, and the trail has no proof."""
+    ended = await Session.objects.aget(pk=pair["session_id"])
+    await database().write(sessions.end_session, session_id=ended.pk, reason=Session.RevokeReason.ENDED_BY_USER)
+    with pytest.raises(NotAuthenticated):
+        await database().write(sign_in_units.step_up, session_id=ended.pk, user_id=ended.user_id, amr="pwd")
+    assert not await AuditEvent.objects.filter(event="step_up").aexists()

@@ -5,7 +5,7 @@ import timeit
 
 import pytest
 
-from ironauth.infrastructure.cache.memory import L1, SWEPT, UNKNOWN_ID, Freshness, L1Entry
+from ironauth.infrastructure.cache.memory import L1, RECENT_S, SWEPT, UNKNOWN_ID, Freshness, L1Entry
 from ironauth.infrastructure.core import clock
 
 #: A short staleness bound, so that tests need not wait for 5 s.
@@ -210,3 +210,12 @@ def test_the_oldest_aliases_make_room(known: Freshness) -> None:
         l1.add_alias(str(number), l1.peek(str(number)), bytes([number]))
     assert [l1.find(bytes([number])) is not None for number in range(5)] == [False, False, True, True, True]
     assert len(l1) == 5
+
+
+def test_a_reading_that_took_too_long_is_not_kept(known: Freshness) -> None:
+    """What was read longer ago than invalidations are remembered may have missed one, and is not kept at all."""
+    l1 = store(known, max_stale_s=2 * RECENT_S)
+    assert l1.put("late", entry(age_s=RECENT_S + 1), sequence=known.sequence) is False
+    assert l1.peek("late") is None
+    assert l1.put("in time", entry(age_s=RECENT_S - 1), sequence=known.sequence)
+    assert l1.peek("in time") == "v"

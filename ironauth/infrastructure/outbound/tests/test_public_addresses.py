@@ -1,6 +1,7 @@
 """Where addresses that strangers choose may lead, whatever a name server says and when."""
 
 import socket
+import ssl
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -8,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from ironauth.infrastructure.outbound import public_addresses
 from ironauth.infrastructure.outbound.public_addresses import NotPublicError, is_permitted, may_be_called
 from ironauth.infrastructure.outbound.request import Exchange
 
@@ -136,3 +138,22 @@ def test_the_next_address_is_tried(inner: tuple[int, list[str]], monkeypatch: py
         call(port, ["127.0.0.0/8"])
     with pytest.raises(OSError, match="no address"):
         call(port, ["127.0.0.0/8"])
+
+
+def test_a_server_without_tls_is_told_nothing(inner: tuple[int, list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Behind an https address a server that speaks no TLS hears no request, and the connection to it is closed."""
+    port, asked = inner
+    lines: list[socket.socket] = []
+    connect = public_addresses.connected
+
+    def connected(*arguments: Any, **options: Any) -> socket.socket:
+        lines.append(connect(*arguments, **options))
+        return lines[-1]
+
+    monkeypatch.setattr(socket, "getaddrinfo", Names(["127.0.0.1"]))
+    monkeypatch.setattr(public_addresses, "connected", connected)
+    address = f"https://app.example.com:{port}/x"
+    with pytest.raises(ssl.SSLError):
+        Exchange(address, limit_s=5, longest=100, networks=["127.0.0.0/8"]).run("GET", headers={}, wanted={200})
+    assert [line.fileno() for line in lines] == [-1]
+    assert asked == []

@@ -103,3 +103,19 @@ def test_loops_do_not_share_readings() -> None:
         return await flights.join("k", 0, read)
 
     assert [asyncio.run(ask()) for _ in range(3)] == ["value"] * 3
+
+
+async def test_a_reading_that_is_cancelled_leaves_nobody_waiting() -> None:
+    """When the reading itself is cancelled, as at the end of a server, every caller hears it and the next one reads."""
+    flights = SingleFlight()
+
+    async def stopped() -> str:
+        raise asyncio.CancelledError
+
+    async def read() -> str:
+        return "value"
+
+    waiting = [asyncio.ensure_future(flights.join("k", 0, stopped)) for _ in range(3)]
+    found = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), 10)
+    assert [type(one) for one in found] == [asyncio.CancelledError] * 3
+    assert await flights.join("k", 0, read) == "value"

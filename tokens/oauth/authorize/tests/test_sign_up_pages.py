@@ -146,6 +146,7 @@ async def test_five_tries_of_one_code(api: httpx.AsyncClient, settings: Settings
     assert gone_to(await send(api, again, CODE, code=await code_of("verify_email")), "/account/security")
 
 
+@pytest.mark.usefixtures("still_clock")  # the wait after the tenth try is a second, which a busy machine takes anyway
 async def test_new_messages_give_no_new_tries(api: httpx.AsyncClient, throttled: None, settings: Settings) -> None:
     """A stranger who signs up with somebody's mailbox may not guess on and on; the right code is refused too then."""
     settings.IRONAUTH_EMAIL_VERIFICATION = "required"
@@ -330,7 +331,7 @@ async def test_a_second_factor_is_asked_for(api: httpx.AsyncClient, member: Memb
     assert session.amr.split() == ["email", "otp", "mfa"]
 
 
-@pytest.mark.usefixtures("by_email")
+@pytest.mark.usefixtures("by_email", "still_clock")  # as above
 async def test_wrong_codes_lock_as_wrong_passwords_do(
     api: httpx.AsyncClient, member: Member, throttled: None, settings: Settings
 ) -> None:
