@@ -8,7 +8,7 @@ import pytest
 from django.contrib.auth.models import Permission
 from django.db import transaction
 
-from accounts.access.rights import Rights, target_of
+from accounts.access.rights import Rights, rights_of_user, target_of
 from accounts.users import queries as user_queries
 from accounts.users.models import User
 from ironauth.infrastructure.core.errors import NotAuthenticated, PermissionDenied
@@ -80,3 +80,25 @@ def test_nobody_locks_by_asking_for_what_only_staff_may() -> None:
         assert user_queries.lock_by_staff(target.pk, actor_id=actor.pk) is None
         User.objects.filter(pk=actor.pk).update(is_staff=True)
         assert user_queries.lock_by_staff(target.pk, actor_id=actor.pk) == (target, False)
+
+
+def test_each_of_several_rights_is_needed() -> None:
+    """Who holds one of two holds not both; a superuser holds all, and is told of no missing one."""
+    one = Rights(user_id=uuid.uuid4(), is_superuser=False, permissions=frozenset({CHANGE}))
+    assert one.holds(CHANGE)
+    assert not one.holds(CHANGE, "accounts.delete_user")
+    with pytest.raises(PermissionDenied, match=r"accounts\.delete_user"):
+        one.require(CHANGE, "accounts.delete_user")
+    assert Rights(user_id=uuid.uuid4(), is_superuser=True, permissions=frozenset()).holds(
+        CHANGE, "accounts.delete_user"
+    )
+
+
+@pytest.mark.parametrize("flags", [{"is_superuser": True, "is_staff": True}, {"is_staff": True}])
+def test_somebody_deactivated_holds_nothing(flags: dict[str, bool]) -> None:
+    """A loaded user who is inactive has no rights, as a superuser either: the admin asks without the database."""
+    user = someone("actor@example.com", **flags)
+    assert rights_of_user(User.objects.get(pk=user.pk)).holds(CHANGE)
+    User.objects.filter(pk=user.pk).update(is_active=False)
+    found = rights_of_user(User.objects.get(pk=user.pk))
+    assert (found.is_superuser, found.permissions, found.holds(CHANGE)) == (False, frozenset(), False)

@@ -122,6 +122,17 @@ async def test_who_has_not_asked_gets_nothing(api: httpx.AsyncClient, proved: Me
     assert (await confirm(api, email, code, token)).status_code == 200
 
 
+async def test_a_code_of_ones_own_opens_no_other_account(api: httpx.AsyncClient, proved: Member) -> None:
+    """Who has a right code of their own gets nothing with somebody else's address, and in with theirs all the same."""
+    own, theirs = "mallory@example.com", proved["email"]
+    mallory = await sync_to_async(User.objects.create_user)(own, email_verified_at=clock.now())
+    token, code = await ask(api, own), await mailed(own)
+    assert said(await confirm(api, theirs, code, token)) == WRONG
+    assert not await Session.objects.filter(user_id=proved["id"], amr="email").aexists()
+    opened = await confirm(api, own, code, token)
+    assert (await Session.objects.aget(pk=opened.json()["session_id"])).user_id == mallory.pk
+
+
 async def test_five_tries(api: httpx.AsyncClient, proved: Member) -> None:
     """The fifth may be right, the sixth is refused with the right code too."""
     email = proved["email"]

@@ -18,7 +18,7 @@ from conftest import bearer
 from ironauth import asgi
 from ironauth.infrastructure.cache.two_level import token_cache
 from ironauth.infrastructure.core import clock
-from ironauth.infrastructure.core.asgi_types import WHOLE_ANSWER, Receive, Scope, Send
+from ironauth.infrastructure.core.asgi_types import WHOLE_ANSWER, Message, Receive, Scope, Send
 from ironauth.infrastructure.http import fast_request, hot_lane
 from ironauth.infrastructure.telemetry import logs
 from ironauth.tests.asgi_conversation import Conversation
@@ -409,3 +409,31 @@ async def test_every_answer_is_logged_with_its_own_id(
 def _kept() -> list[dict[Any, Any]]:
     """Return the answers to every token, the one recognised last at the end."""
     return [entry.beside for entry in token_cache()._l1._aliases.values()]
+
+
+@pytest.mark.parametrize("stays", [True, False])
+async def test_an_answer_is_kept_for_a_token_that_is_still_the_same(stays: bool) -> None:
+    """Where the token ends while the view answers, the answer is sent and is kept nowhere."""
+    answers: dict[Any, Any] = {}
+    good, sent = [True], []
+
+    async def application(scope: Scope, receive: Receive, send: Send) -> None:
+        good[0] = stays
+        headers = [(b"X-Request-ID", b"a"), (b"content-length", b"2")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": b"{}"})
+
+    async def send(message: Message) -> None:
+        sent.append(message["type"])
+
+    lane = hot_lane.HotLane(
+        application,
+        paths=frozenset({ME}),
+        answers_of=lambda _token: answers if good[0] else None,
+        cookie_name=access_name,
+    )
+    headers = [(b"host", b"testserver"), (b"authorization", b"Bearer a.b.c")]
+    scope = {"type": "http", "method": "GET", "path": ME, "scheme": "http", "headers": headers, "query_string": b""}
+    await lane(scope, application, send)
+    assert sent == ["http.response.start", "http.response.body"]
+    assert len(answers) == stays
