@@ -1,4 +1,4 @@
-"""An identity that waits in a browser: linked there alone, once, and to whoever signs in."""
+"""An identity that waits in a browser: linked there alone, once, to the person who signs in."""
 
 from collections.abc import Callable
 
@@ -41,7 +41,7 @@ def waiting() -> UpstreamSignIn:
 
 
 def link(person: User, waiting: UpstreamSignIn, browser: str = "hers") -> units.Shown | None:
-    """Have the person sign in in a browser that says so."""
+    """Have the person sign in in a browser with this cookie."""
     with transaction.atomic():
         return units.link_waiting(user_id=person.pk, waiting_id=waiting.pk, browser=browser)
 
