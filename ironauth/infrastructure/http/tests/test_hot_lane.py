@@ -423,6 +423,9 @@ async def test_an_answer_is_kept_for_a_token_that_is_still_the_same(stays: bool)
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": b"{}"})
 
+    async def receive() -> Message:
+        return {"type": "http.request"}
+
     async def send(message: Message) -> None:
         sent.append(message["type"])
 
@@ -434,6 +437,6 @@ async def test_an_answer_is_kept_for_a_token_that_is_still_the_same(stays: bool)
     )
     headers = [(b"host", b"testserver"), (b"authorization", b"Bearer a.b.c")]
     scope = {"type": "http", "method": "GET", "path": ME, "scheme": "http", "headers": headers, "query_string": b""}
-    await lane(scope, application, send)
+    await lane(scope, receive, send)
     assert sent == ["http.response.start", "http.response.body"]
     assert len(answers) == stays
