@@ -1,6 +1,7 @@
 """An identity that waits in a browser: linked there alone, once, to the person who signs in."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from django.db import transaction
@@ -8,7 +9,9 @@ from django.db.models import QuerySet
 
 from accounts.conftest import MakeUser
 from accounts.federation import queries, units
-from accounts.federation.models import Identity, UpstreamProvider, UpstreamSignIn
+from accounts.federation.errors import UpstreamRefused
+from accounts.federation.kinds.kind import UpstreamPerson
+from accounts.federation.models import SUBJECT_CHARACTERS, URI_CHARACTERS, Identity, UpstreamProvider, UpstreamSignIn
 from accounts.users.models import User
 from ironauth.infrastructure.core import clock
 
@@ -102,3 +105,25 @@ def test_of_two_people_one_gets_it(person: User, waiting: UpstreamSignIn, make_u
     Identity.objects.create(user=other, provider=waiting.provider, issuer=waiting.issuer, subject=waiting.subject)
     assert link(person, waiting) is None
     assert [one.user_id for one in Identity.objects.all()] == [other.pk]
+
+
+@pytest.mark.parametrize(
+    ("said", "change"),
+    [
+        ({"subject": ""}, nothing),
+        ({"subject": "7" * (SUBJECT_CHARACTERS + 1)}, nothing),
+        ({"issuer": "https://p.example/" + "i" * URI_CHARACTERS}, nothing),
+        ({}, disabled),
+    ],
+    ids=["nobody", "a long subject", "a long issuer", "provider off"],
+)
+def test_what_is_no_identity_opens_nothing(
+    waiting: UpstreamSignIn, said: dict[str, Any], change: Callable[[], None]
+) -> None:
+    """What a provider says of nobody, in texts that no column holds, or after it was switched off, makes no account."""
+    change()
+    person = UpstreamPerson("https://p.example", "7", "new@example.com", email_verified=True)._replace(**said)
+    with pytest.raises(UpstreamRefused):
+        units.resolve(provider_id=waiting.provider_id, person=person, waiting_id=waiting.pk)
+    assert not User.objects.exists()
+    assert not Identity.objects.exists()
