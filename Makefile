@@ -148,6 +148,12 @@ openapi: # write ironauth/openapi.json anew after a change of the API
 	$(SECRETS)
 	$(BIN)/python manage.py build_openapi
 
+.PHONY: walks
+walks: # walk every journey of people in every look: phone and desktop, light and dark, German and English, with scripts and without: an hour (ARGS="-k deletion")
+	$(INSTALL) dev
+	sh .ci/find-browser && sh .ci/find-node
+	IRONAUTH_TEST_WALKS=all $(BIN)/python -m pytest -q ironauth/tests/browser/journeys $(ARGS)
+
 .PHONY: screenshots
 screenshots: # take pictures of every page in every state the browser tests see, into var/screenshots; renew those of the site
 	$(INSTALL) dev

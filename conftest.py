@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from datetime import datetime, timedelta
 from importlib import import_module
 from pathlib import Path
@@ -299,30 +299,25 @@ def migrated_file(transactional_db: None, tmp_path: Path) -> Path:
 ServeProcess = Callable[..., str]
 
 
-@pytest.fixture
-def serve_process(transactional_db: None, tmp_path: Path) -> Iterator[ServeProcess]:
-    """A factory of real ``manage.py serve`` processes on the test storage; returns each one's base URL."""
-    running: list[subprocess.Popen[bytes]] = []
+def _serving(log: Path, *arguments: str, port: int, environment: dict[str, str]) -> subprocess.Popen[bytes]:
+    """Start a real ``manage.py serve`` process and return it once it answers; RuntimeError with its log if not."""
+    command = [sys.executable, "manage.py", "serve", "--port", str(port), *arguments]
+    with log.open("wb") as written:
+        process = subprocess.Popen(command, cwd=settings.BASE_DIR, env=environment, stdout=written, stderr=written)
+    base = f"http://127.0.0.1:{port}"
+    deadline = time.monotonic() + SERVER_START_S
+    with httpx.Client(timeout=1) as client:  # one: each client reads the system's certificates, which takes 20 ms
+        while time.monotonic() < deadline and process.poll() is None:
+            try:
+                if client.get(f"{base}/ping").status_code == 200:
+                    return process
+            except httpx.TransportError:
+                time.sleep(0.1)
+    _ended(process)
+    raise RuntimeError(f"no server on {base}: {log.read_text()[-3000:]}")
 
-    def start(*arguments: str, port: int = 0, **environment: str) -> str:
-        port = port or settings_test._free_port()  # noqa: SLF001 - the suite's own module
-        env = process_environment(**environment)
-        command = [sys.executable, "manage.py", "serve", "--port", str(port), *arguments]
-        with (tmp_path / f"serve-{port}.log").open("wb") as log:
-            process = subprocess.Popen(command, cwd=settings.BASE_DIR, env=env, stdout=log, stderr=log)
-        running.append(process)
-        base = f"http://127.0.0.1:{port}"
-        deadline = time.monotonic() + SERVER_START_S
-        with httpx.Client(timeout=1) as client:  # one: each client reads the system's certificates, which takes 20 ms
-            while time.monotonic() < deadline and process.poll() is None:
-                try:
-                    if client.get(f"{base}/ping").status_code == 200:
-                        return base
-                except httpx.TransportError:
-                    time.sleep(0.1)
-        raise RuntimeError(f"no server on {base}: {(tmp_path / f'serve-{port}.log').read_text()[-3000:]}")
 
-    yield start
+def _ended(*running: subprocess.Popen[bytes]) -> None:
     for process in running:
         process.terminate()
     for process in running:
@@ -331,4 +326,29 @@ def serve_process(transactional_db: None, tmp_path: Path) -> Iterator[ServeProce
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+
+
+@contextmanager
+def served(log: Path, *arguments: str, port: int, environment: dict[str, str]) -> Iterator[None]:
+    """Run a real server process in an environment of ``process_environment``, for longer than a test."""
+    process = _serving(log, *arguments, port=port, environment=environment)
+    try:
+        yield
+    finally:
+        _ended(process)
+
+
+@pytest.fixture
+def serve_process(transactional_db: None, tmp_path: Path) -> Iterator[ServeProcess]:
+    """A factory of real ``manage.py serve`` processes on the test storage; returns each one's base URL."""
+    running: list[subprocess.Popen[bytes]] = []
+
+    def start(*arguments: str, port: int = 0, **environment: str) -> str:
+        port = port or settings_test._free_port()  # noqa: SLF001 - the suite's own module
+        log = tmp_path / f"serve-{port}.log"
+        running.append(_serving(log, *arguments, port=port, environment=process_environment(**environment)))
+        return f"http://127.0.0.1:{port}"
+
+    yield start
+    _ended(*running)
     connections.close_all()

@@ -1,5 +1,6 @@
 """The mail a real server writes into files: read as its recipients would, once each."""
 
+import asyncio
 import re
 import time
 from collections.abc import Iterator
@@ -49,6 +50,24 @@ class MailFiles:
                 others.append((mail["To"], mail["Subject"]))
             assert time.monotonic() < deadline, f"no {subject!r} to {recipient}, but {others}"
             time.sleep(0.05)
+
+    async def search(self, recipient: str, pattern: re.Pattern[str]) -> str:
+        """Return the first group of the oldest message in which there is such text, waiting for it.
+
+        Whatever its subject is, in whatever language. Raises AssertionError when none comes.
+        """
+        deadline = time.monotonic() + LIMIT_S
+        while True:
+            for file in sorted(self.folder.glob("*.log")):
+                for at, text in enumerate(file.read_bytes().split(END)[:-1]):
+                    if (file.name, at) in self._taken or f"\nTo: {recipient}\n".encode() not in text:
+                        continue
+                    plain = message_from_bytes(text, policy=policy.default).get_body(("plain",))
+                    if plain is not None and (found := pattern.search(str(plain.get_content()))):
+                        self._taken.add((file.name, at))
+                        return found[1]
+            assert time.monotonic() < deadline, f"no message to {recipient} with {pattern.pattern}"
+            await asyncio.sleep(0.05)
 
     def rest(self) -> list[tuple[str, str]]:
         """Return recipient and subject of what nobody has taken."""

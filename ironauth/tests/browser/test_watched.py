@@ -107,3 +107,17 @@ async def test_a_heavy_page_is_found(chromium: Browser, more: int, faults: int) 
     assert [fault for fault in shown.faults if "bytes of HTML" in fault] == shown.faults
     assert len(shown.faults) == faults, shown.faults
     await page.context.close()
+
+
+@pytest.mark.parametrize(("colour", "size", "faults"), [("#767676", 16, 0), ("#777777", 16, 1), ("#777777", 24, 0)])
+async def test_faint_text_is_found_without_scripts(chromium: Browser, colour: str, size: int, faults: int) -> None:
+    """A contrast of 4.54 on white will do, 4.48 only for large text, as WCAG 2.2 has it."""
+    context = await chromium.new_context(java_script_enabled=False)
+    page = await context.new_page()
+    text = f'<main style="background: #fff"><p style="color: {colour}; font-size: {size}px">Faint</p>'
+    await page.route("**/*", lambda route: route.fulfill(body=SOUND.replace("<main>", text), content_type="text/html"))
+    shown = Watched(page, ORIGIN, ((390, 844, "dark"),), scripts=False)
+    await shown.go("/")
+    await shown.look("faint")
+    assert [fault.partition(": ")[0] for fault in shown.faults] == ["faint at 390 px, dark"] * faults, shown.faults
+    await context.close()

@@ -13,8 +13,9 @@ from playwright.async_api import ConsoleMessage, Page, Request, Response, expect
 from ironauth.tests.browser.chromium import PATIENCE_MS
 from ironauth.tests.canary_hooks import watched
 
+Views = tuple[tuple[int, int, Literal["dark", "light"]], ...]
 #: Width, height and colours a page is looked at in: a phone at night, and a desktop.
-VIEWS: tuple[tuple[int, int, Literal["dark", "light"]], ...] = ((390, 844, "dark"), (1280, 900, "light"))
+VIEWS: Views = ((390, 844, "dark"), (1280, 900, "light"))
 #: What keeps people out (WCAG 2.2 A and AA), and what makes a page hard to find one's way in.
 RULES: Final = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 #: Less this, which is Django's own markup of lists and forms: a search field whose title is its only label, headings of
@@ -35,6 +36,32 @@ ARRIVE: Final = "() => document.getAnimations().forEach((animation) => animation
 #: Asks axe-core, which looks for reasons only where something is wrong and fetches nothing a second time.
 FASTER: Final = {"resultTypes": ["violations"], "preload": False}
 JUDGE: Final = "(options) => axe.run(options).then((found) => found.violations)"
+#: Text that is hard to read (WCAG 2.2, 1.4.3), in a browser without scripts, where axe-core waits without end.
+FAINT: Final = """() => {
+  const pixel = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+  const parts = (colour) => {
+    pixel.clearRect(0, 0, 1, 1); pixel.fillStyle = colour; pixel.fillRect(0, 0, 1, 1);
+    return [...pixel.getImageData(0, 0, 1, 1).data];
+  };
+  const over = (top, under) => top.map((part, at) => (part * top[3] + under[at] * (255 - top[3])) / 255);
+  const behind = (one) => one === null ? parts(matchMedia("(prefers-color-scheme: dark)").matches ? "#000" : "#fff")
+    : over(parts(getComputedStyle(one).backgroundColor), behind(one.parentElement));
+  const light = (colour) => colour.slice(0, 3).map((part) => part / 255)
+    .map((part) => part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, part, at) => sum + part * [0.2126, 0.7152, 0.0722][at], 0);
+  const faint = [];
+  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (texts.nextNode()) {
+    const one = texts.currentNode.parentElement, text = texts.currentNode.data.trim();
+    if (!text || !one.checkVisibility({ visibilityProperty: true }) || one.closest(":disabled, noscript")) continue;
+    const style = getComputedStyle(one), size = parseFloat(style.fontSize), ground = behind(one);
+    const [low, high] = [light(ground), light(over(parts(style.color), ground))].sort((a, b) => a - b);
+    const least = size >= 24 || size >= 18.66 && style.fontWeight >= 700 ? 3 : 4.5;
+    const found = (high + 0.05) / (low + 0.05);
+    if (found < least) faint.push(`${text.slice(0, 40)}: ${found.toFixed(2)} of ${least}`);
+  }
+  return faint;
+}"""
 #: Bytes of a page with its style and all its scripts, without the encoding that servers add: a slow phone's second.
 MOST_BYTES: Final = 60_000
 WEIGHT: Final = """() => performance.getEntries()
@@ -52,12 +79,17 @@ expect.set_options(timeout=PATIENCE_MS)
 class Watched:
     """A page on the server at ``origin`` alone, and ``faults``: what was wrong with it so far.
 
-    ``elsewhere``: origins of applications that the person is sent to and comes from.
+    Attributes:
+        elsewhere: Origins of applications that the person is sent to and comes from.
+        views: What it is looked at in; ``VIEWS`` where there are none.
+        scripts: Whether the page runs scripts, as axe-core has to.
     """
 
-    def __init__(self, page: Page, origin: str) -> None:
+    def __init__(self, page: Page, origin: str, views: Views = (), *, scripts: bool = True) -> None:
         self.page = page
         self.origin = origin
+        self.views = views
+        self.scripts = scripts
         self.elsewhere: set[str] = set()
         self.faults: list[str] = []
         self._refused: dict[int, int] | None = None
@@ -103,7 +135,7 @@ class Watched:
         await self.page.goto(path if path.startswith("http") else f"{self.origin}{path}")
 
     async def look(self, name: str) -> None:
-        """Look at what is shown, on a phone and a desktop: nothing sticks out, and everybody can use it."""
+        """Look at what is shown, in each of its views: nothing sticks out, and everybody can use it."""
         cookies = await self.page.context.cookies()
         watched.cookies(
             {cookie["name"]: cookie["value"] for cookie in cookies if "name" in cookie and "value" in cookie}
@@ -114,8 +146,9 @@ class Watched:
             if not 0 < weight <= MOST_BYTES:
                 self._fault(f"{name}: {weight} bytes of HTML, style and scripts, at most {MOST_BYTES}")
         options = {"runOnly": RULES, "rules": {rule: {"enabled": False} for rule in left_out}, **FASTER}
-        await self.page.evaluate(AXE_SCRIPT)
-        for width, height, colours in VIEWS:
+        if self.scripts:
+            await self.page.evaluate(AXE_SCRIPT)
+        for width, height, colours in self.views or VIEWS:
             await self.page.set_viewport_size({"width": width, "height": height})
             await self.page.emulate_media(color_scheme=colours)
             await self.page.evaluate(ARRIVE)
@@ -123,12 +156,17 @@ class Watched:
             wide = await self.page.evaluate(TOO_WIDE)
             if wide:
                 self._fault(f"{seen}: scrolls sideways, {wide}")
+            if not self.scripts:
+                self.faults.extend(f"{seen}: faint, {one}" for one in await self.page.evaluate(FAINT))
+                continue
             for violation in await self.page.evaluate(JUDGE, options):
                 where = [node["html"][:160] for node in violation["nodes"][:3]]
                 why = violation["nodes"][0]["failureSummary"].splitlines()[1:3]
                 self._fault(f"{seen}: {violation['id']}, {violation['help']}: {where} {why}")
-        if PICTURES:
+        if PICTURES and not self.views:
             await self._photograph(name)
+        elif PICTURES:
+            await self.page.screenshot(path=Path(PICTURES) / f"{name}.png", full_page=True)
 
     async def _photograph(self, name: str) -> None:
         """Keep a picture of what is shown, on a phone and a desktop, by day and at night."""

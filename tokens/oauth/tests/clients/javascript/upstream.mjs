@@ -19,7 +19,8 @@ const issuer = `http://127.0.0.1:${server.address().port}`;
 const provider = new Provider(issuer, {
   clients: [{ client_id: clientId, client_secret: secret, redirect_uris: redirects }],
   claims: { openid: ["sub"], email: ["email", "email_verified"], profile: ["name"] },
-  findAccount: () => ({ accountId: account.sub, claims: () => account }),
+  // Who signs in as "ann" is Ann, and everybody else somebody else.
+  findAccount: (_, sub) => ({ accountId: sub, claims: () => ({ ...account, sub, email: `${sub}@example.com` }) }),
   pkce: { required: () => true },
   cookies: { keys: ["of a test"] },
 });
