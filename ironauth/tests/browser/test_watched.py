@@ -121,3 +121,18 @@ async def test_faint_text_is_found_without_scripts(chromium: Browser, colour: st
     await shown.look("faint")
     assert [fault.partition(": ")[0] for fault in shown.faults] == ["faint at 390 px, dark"] * faults, shown.faults
     await context.close()
+
+
+async def test_the_same_page_is_judged_once(chromium: Browser) -> None:
+    """Where asked for: another person's page is the same one, a page with another field is not."""
+    page = await chromium.new_page()
+    shown = Watched(page, ORIGIN, ((390, 844, "dark"),))
+    shown.judged = set()
+    fields = ['<p>person7</p><input value="a">', '<p>person8</p><input value="b">', "<p>person8</p><input><input>"]
+    found = []
+    for one in fields:
+        await page.set_content(SOUND.replace("</main>", f"{one}</main>"))
+        await shown.look("fields")
+        found.append(len(shown.faults))
+    assert found == [1, 1, 2], shown.faults
+    await page.close()

@@ -62,6 +62,8 @@ FAINT: Final = """() => {
   }
   return faint;
 }"""
+#: What differs in a page from one person to the next: values of fields, options of passkeys, ids, numbers, tokens.
+OWN: Final = re.compile(r'(value|data-[a-z-]+)="[^"]*"|[A-Za-z0-9_-]*[0-9][A-Za-z0-9_-]*')
 #: Bytes of a page with its style and all its scripts, without the encoding that servers add: a slow phone's second.
 MOST_BYTES: Final = 60_000
 WEIGHT: Final = """() => performance.getEntries()
@@ -83,6 +85,7 @@ class Watched:
         elsewhere: Origins of applications that the person is sent to and comes from.
         views: What it is looked at in; ``VIEWS`` where there are none.
         scripts: Whether the page runs scripts, as axe-core has to.
+        judged: What axe-core has judged in these views, where it need not judge the same page twice.
     """
 
     def __init__(self, page: Page, origin: str, views: Views = (), *, scripts: bool = True) -> None:
@@ -90,6 +93,7 @@ class Watched:
         self.origin = origin
         self.views = views
         self.scripts = scripts
+        self.judged: set[str] | None = None
         self.elsewhere: set[str] = set()
         self.faults: list[str] = []
         self._refused: dict[int, int] | None = None
@@ -122,6 +126,11 @@ class Watched:
         if response.status >= 500:
             self._fault(f"{response.status} from {response.url}")
 
+    @property
+    def refuses(self) -> bool:
+        """Whether a refusal is expected at this moment: what a test leaves behind that failed there."""
+        return self._refused is not None
+
     @contextmanager
     def refusing(self, *statuses: int) -> Iterator[None]:
         """Expect answers of these statuses, and at least one of each, until the block ends."""
@@ -140,13 +149,12 @@ class Watched:
         watched.cookies(
             {cookie["name"]: cookie["value"] for cookie in cookies if "name" in cookie and "value" in cookie}
         )
-        left_out = LEFT_OUT if "/admin/" in self.page.url else ()
         if "/admin/" not in self.page.url:  # Django's own
             weight = await self.page.evaluate(WEIGHT)
             if not 0 < weight <= MOST_BYTES:
                 self._fault(f"{name}: {weight} bytes of HTML, style and scripts, at most {MOST_BYTES}")
-        options = {"runOnly": RULES, "rules": {rule: {"enabled": False} for rule in left_out}, **FASTER}
-        if self.scripts:
+        judges = self.scripts and not await self._judged_before()
+        if judges:
             await self.page.evaluate(AXE_SCRIPT)
         for width, height, colours in self.views or VIEWS:
             await self.page.set_viewport_size({"width": width, "height": height})
@@ -158,15 +166,29 @@ class Watched:
                 self._fault(f"{seen}: scrolls sideways, {wide}")
             if not self.scripts:
                 self.faults.extend(f"{seen}: faint, {one}" for one in await self.page.evaluate(FAINT))
-                continue
-            for violation in await self.page.evaluate(JUDGE, options):
-                where = [node["html"][:160] for node in violation["nodes"][:3]]
-                why = violation["nodes"][0]["failureSummary"].splitlines()[1:3]
-                self._fault(f"{seen}: {violation['id']}, {violation['help']}: {where} {why}")
+            if judges:
+                await self._judge(seen)
         if PICTURES and not self.views:
             await self._photograph(name)
         elif PICTURES:
             await self.page.screenshot(path=Path(PICTURES) / f"{name}.png", full_page=True)
+
+    async def _judge(self, seen: str) -> None:
+        """Let axe-core judge the page."""
+        left_out = LEFT_OUT if "/admin/" in self.page.url else ()
+        options = {"runOnly": RULES, "rules": {rule: {"enabled": False} for rule in left_out}, **FASTER}
+        for violation in await self.page.evaluate(JUDGE, options):
+            where = [node["html"][:160] for node in violation["nodes"][:3]]
+            why = violation["nodes"][0]["failureSummary"].splitlines()[1:3]
+            self._fault(f"{seen}: {violation['id']}, {violation['help']}: {where} {why}")
+
+    async def _judged_before(self) -> bool:
+        """Tell whether axe-core has judged this page: the same HTML, whoever is shown and whatever is sealed in it."""
+        if self.judged is None:
+            return False
+        size = len(self.judged)
+        self.judged.add(OWN.sub("", await self.page.content()))
+        return len(self.judged) == size
 
     async def _photograph(self, name: str) -> None:
         """Keep a picture of what is shown, on a phone and a desktop, by day and at night."""

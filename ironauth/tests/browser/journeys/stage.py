@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 import sys
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import count
@@ -18,6 +19,7 @@ from accounts.tests.mail_files import MailFiles
 from conftest import MIGRATED, PASSWORD, process_environment, served
 from ironauth import settings_test
 from ironauth.tests.browser.journeys import furnish
+from ironauth.tests.browser.journeys.look import Look
 from ironauth.tests.browser.test_oauth import wiki_server
 from tokens.oauth.tests.clients.program import JAVASCRIPT, node
 
@@ -46,6 +48,8 @@ class Stage:
         self.wiki = wiki
         self.issuer = issuer
         self.client, self.secret = made["client"], made["secret"]
+        #: What axe-core has judged, in each look.
+        self.judged: defaultdict[Look, set[str]] = defaultdict(set)
         self._people, self._staff = count(), count()
 
     def person(self) -> str:
