@@ -50,8 +50,8 @@ async def chromium(chromium_path: str) -> AsyncIterator[Browser]:
 def open_site(chromium_path: str, serve_process: ServeProcess, signing_key: str, tmp_path: Path) -> OpenSite:
     """A starter of servers under the name that browsers let passkeys be used with, with mail in files."""
 
-    def start(**environment: str) -> Site:
-        port = settings_test._free_port()
+    def start(port: int = 0, **environment: str) -> Site:
+        port = port or settings_test._free_port()
         site = Site(f"http://localhost:{port}", MailFiles(tmp_path / f"mail-{port}"))
         serve_process(port=port, IRONAUTH_ISSUER=site.origin, EMAIL_URL=site.mail.url, **environment)
         return site

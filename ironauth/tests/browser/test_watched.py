@@ -133,6 +133,6 @@ async def test_the_same_page_is_judged_once(chromium: Browser) -> None:
     for one in fields:
         await page.set_content(SOUND.replace("</main>", f"{one}</main>"))
         await shown.look("fields")
-        found.append(len(shown.faults))
+        found.append(sum("label" in fault for fault in shown.faults))
     assert found == [1, 1, 2], shown.faults
     await page.close()

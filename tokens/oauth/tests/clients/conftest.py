@@ -10,9 +10,13 @@ from asgiref.sync import sync_to_async
 from accounts.users.models import User
 from conftest import PASSWORD
 from ironauth import settings_test
+from ironauth.tests.browser.conftest import chromium, chromium_path, open_page, open_site
 from tokens.keys.key_set import Family
 from tokens.keys.units import create_first_keys
 from tokens.oauth.tests.clients.provider import Person, Provider
+
+#: For the walks of a browser to other providers (by_chromium.py).
+BROWSER = (chromium, chromium_path, open_page, open_site)
 
 
 @pytest.fixture

@@ -24,12 +24,15 @@ from pytest_django import Settings
 
 from accounts.audit import recording as audit
 from accounts.audit.models import AuditEvent
-from accounts.federation.models import Identity, UpstreamProvider
-from accounts.federation.secrets import seal_into
+from accounts.federation.models import Identity
 from accounts.users import services as users
 from accounts.users.models import User
+from ironauth import settings_test
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.outbound import request
+from ironauth.tests.browser.conftest import OpenPage, OpenSite
+from tokens.oauth.tests.clients import by_chromium
+from tokens.oauth.tests.clients.by_chromium import store
 from tokens.oauth.tests.clients.elsewhere import Page, walked
 from tokens.oauth.tests.clients.keycloak import Keycloak, installed
 from tokens.oauth.tests.clients.satosa import Satosa, trusting
@@ -123,12 +126,18 @@ def satosa(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Satosa]:
 
 
 @pytest.fixture(scope="module")
-def keycloak(tmp_path_factory: pytest.TempPathFactory, told: Told, satosa: Satosa) -> Iterator[Keycloak]:
+def port() -> int:
+    """The port of the server that a browser is sent to."""
+    return settings_test._free_port()
+
+
+@pytest.fixture(scope="module")
+def keycloak(tmp_path_factory: pytest.TempPathFactory, told: Told, satosa: Satosa, port: int) -> Iterator[Keycloak]:
     """A running Keycloak: a realm of today's hashes that knows us, and two of those that older versions made."""
     client = {
         "clientId": CLIENT_ID,
         "secret": SECRET,
-        "redirectUris": [f"{ISSUER}/oauth/upstream/keycloak"],
+        "redirectUris": [f"{issuer}/oauth/upstream/keycloak" for issuer in (ISSUER, f"http://localhost:{port}")],
         "attributes": {
             "pkce.code.challenge.method": "S256",
             "backchannel.logout.url": f"{told.url}/logout",
@@ -160,10 +169,7 @@ async def test_people_come_from_there(
     settings.DEBUG = True  # http on this machine
     settings.IRONAUTH_UPSTREAM_NETWORKS = ["127.0.0.0/8"]
     issuer = keycloak.issuer("today")
-    row = UpstreamProvider(slug="keycloak", name="Keycloak", kind="keycloak", issuer=issuer, client_id=CLIENT_ID)
-    row.trusts_email = True
-    seal_into(row, SECRET)
-    await row.asave()
+    await store("keycloak", "Keycloak", issuer, (CLIENT_ID, SECRET), "keycloak")
     providers.outdated()
     discovery.forget()
     client, _ = await sync_to_async(make_client)(trusted=True)
@@ -191,6 +197,19 @@ async def test_people_come_from_there(
     providers.outdated()
 
 
+@pytest.mark.browser
+@pytest.mark.asyncio(loop_scope="session")
+async def test_people_come_by_chromium(
+    transactional_db: None, keycloak: Keycloak, port: int, open_site: OpenSite, open_page: OpenPage
+) -> None:
+    """The same with Keycloak's page in a browser, from an application's server to it again."""
+    await sync_to_async(keycloak.start)()
+    await store("keycloak", "Keycloak", keycloak.issuer("today"), (CLIENT_ID, SECRET), "keycloak")
+    typed = {"username": "person8", "password": password_of(8)}
+    user = await by_chromium.come_twice(open_site(port, **by_chromium.HERE), open_page, "keycloak", typed)
+    assert (user.email, user.name) == ("person8@example.org", "Person 8")
+
+
 async def test_people_come_by_saml(
     api: httpx.AsyncClient,
     transactional_db: None,
@@ -208,10 +227,7 @@ async def test_people_come_by_saml(
     monkeypatch.setenv("SSL_CERT_FILE", str(satosa.trusted))
     monkeypatch.setattr(request, "_tls", request._tls.__wrapped__)  # read anew
     settings.IRONAUTH_UPSTREAM_NETWORKS = ["127.0.0.0/8"]
-    row = UpstreamProvider(slug="company", name="Company", kind="oidc", issuer=satosa.issuer, client_id=CLIENT_ID)
-    row.trusts_email = True
-    seal_into(row, satosa.secret)
-    await row.asave()
+    await store("company", "Company", satosa.issuer, (CLIENT_ID, satosa.secret))
     providers.outdated()
     discovery.forget()
     client, _ = await sync_to_async(make_client)(trusted=True)

@@ -10,9 +10,12 @@ import pytest
 from asgiref.sync import sync_to_async
 from pytest_django import Settings
 
-from accounts.federation.models import Identity, UpstreamProvider
-from accounts.federation.secrets import seal_into
+from accounts.federation.models import Identity
 from accounts.users.models import User
+from ironauth import settings_test
+from ironauth.tests.browser.conftest import OpenPage, OpenSite
+from tokens.oauth.tests.clients import by_chromium
+from tokens.oauth.tests.clients.by_chromium import store
 from tokens.oauth.tests.clients.elsewhere import ANN, Page, walked
 from tokens.oauth.tests.clients.mock_oauth2 import mock_oauth2_server
 from tokens.oauth.tests.clients.program import JAVASCRIPT, node, start
@@ -30,12 +33,10 @@ CLAIMS = {"email": "ann@example.com", "email_verified": True, "name": "Ann"}
 TYPED_AT_NAV = {"username": "ann", "claims": json.dumps(CLAIMS)}
 
 
-async def store(slug: str, name: str, issuer: str) -> None:
-    """Store a provider that verifies addresses."""
-    row = UpstreamProvider(slug=slug, name=name, kind="oidc", issuer=issuer, client_id=CLIENT_ID)
-    row.trusts_email = True
-    seal_into(row, SECRET)
-    await row.asave()
+@pytest.fixture
+def port() -> int:
+    """The port of the server that a browser is sent to."""
+    return settings_test._free_port()
 
 
 @pytest.fixture
@@ -49,15 +50,16 @@ def ours(transactional_db: None, settings: Settings) -> Iterator[None]:
 
 
 @pytest.fixture
-async def there(ours: None, settings: Settings) -> AsyncIterator[dict[str, str]]:
+async def there(ours: None, port: int) -> AsyncIterator[dict[str, str]]:
     """Both providers of JavaScript, known here; their issuers by name."""
-    redirects = [f"{settings.IRONAUTH_ISSUER}/oauth/upstream/{slug}" for slug in SLUGS.values()]
+    here = (OURS, f"http://localhost:{port}")
+    redirects = [f"{issuer}/oauth/upstream/{slug}" for issuer in here for slug in SLUGS.values()]
     process = await start(node(), JAVASCRIPT / "upstream.mjs", CLIENT_ID, SECRET, *redirects)
     assert process.stdout is not None
     assert process.stdin is not None
     issuers: dict[str, str] = json.loads(await process.stdout.readline())
     for name, issuer in issuers.items():
-        await store(SLUGS[name], name, issuer)
+        await store(SLUGS[name], name, issuer, (CLIENT_ID, SECRET))
     providers.outdated()
     yield issuers
     process.stdin.close()
@@ -79,9 +81,31 @@ async def test_people_come_from_there(api: httpx.AsyncClient, there: dict[str, s
 
 async def test_people_come_from_mock_oauth2_server(api: httpx.AsyncClient, ours: None, nav: str) -> None:
     """The same with a program of Java, whose page lets a person type who they are and what is said of them."""
-    await store("nav", "NAV", nav)
+    await store("nav", "NAV", nav, (CLIENT_ID, SECRET))
     providers.outdated()
     await come_twice(api, "nav", nav, TYPED_AT_NAV)
+
+
+@pytest.mark.browser
+@pytest.mark.asyncio(loop_scope="session")
+@pytest.mark.parametrize("name", SLUGS)
+async def test_people_come_by_chromium(
+    there: dict[str, str], name: str, port: int, open_site: OpenSite, open_page: OpenPage
+) -> None:
+    """From an application over our page to a provider of JavaScript and back, twice, with one account."""
+    user = await by_chromium.come_twice(open_site(port, **by_chromium.HERE), open_page, SLUGS[name], ANN)
+    assert (user.email, user.name) == ("ann@example.com", "Ann")
+
+
+@pytest.mark.browser
+@pytest.mark.asyncio(loop_scope="session")
+async def test_people_come_from_mock_oauth2_server_by_chromium(
+    transactional_db: None, nav: str, open_site: OpenSite, open_page: OpenPage
+) -> None:
+    """The same with the program of Java, on whose page a person says who they are."""
+    await store("nav", "NAV", nav, (CLIENT_ID, SECRET))
+    user = await by_chromium.come_twice(open_site(**by_chromium.HERE), open_page, "nav", TYPED_AT_NAV)
+    assert (user.email, user.name) == ("ann@example.com", "Ann")
 
 
 async def come_twice(api: httpx.AsyncClient, slug: str, issuer: str, typed: Mapping[str, str]) -> None:
