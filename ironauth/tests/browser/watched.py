@@ -183,7 +183,7 @@ class Watched:
             self._fault(f"{seen}: {violation['id']}, {violation['help']}: {where} {why}")
 
     async def _judged_before(self) -> bool:
-        """Tell whether axe-core has judged this page: the same HTML, whoever is shown and whatever is sealed in it."""
+        """Tell whether axe-core has judged this page: the same HTML but for names, ids and what is sealed."""
         if self.judged is None:
             return False
         size = len(self.judged)

@@ -8,14 +8,14 @@ from ironauth.tests.browser.journeys.walker import Walker
 Walk = Callable[[Walker], Awaitable[None]]
 
 
-class Journey(NamedTuple):
+class Entry(NamedTuple):
     """What a person does, and whether a browser can do it without scripts."""
 
     walk: Walk
     needs_scripts: bool
 
 
-JOURNEYS: Final[dict[str, Journey]] = {}
+JOURNEYS: Final[dict[str, Entry]] = {}
 
 
 def journey(*, needs_scripts: bool = False) -> Callable[[Walk], Walk]:
@@ -24,7 +24,7 @@ def journey(*, needs_scripts: bool = False) -> Callable[[Walk], Walk]:
     def register(walk: Walk) -> Walk:
         name = walk.__name__
         assert name not in JOURNEYS, name
-        JOURNEYS[name] = Journey(walk, needs_scripts)
+        JOURNEYS[name] = Entry(walk, needs_scripts)
         return walk
 
     return register

@@ -15,7 +15,7 @@ from ironauth.tests.browser.conftest import OpenPage, Site
 from ironauth.tests.browser.test_oauth import arrived, link, wiki_server
 from tokens.oauth.tests.material import make_client
 
-#: What a server is told to whom providers on this machine, and http, will do.
+#: What a server is told that may ask providers on this machine, by http.
 HERE: Final = {"DEBUG": "1", "IRONAUTH_UPSTREAM_NETWORKS": "127.0.0.0/8"}
 MOST_LOOKS: Final = 40
 #: Fields, and the buttons of pages that have none to type into, of other providers' pages.
