@@ -39,7 +39,10 @@ class SignInLink(SignInForm):
         if not settings.IRONAUTH_SIGN_IN_BY_EMAIL:
             raise NotFound
         token, browser = request.query_params.get("token", ""), authorization_state.browser_of(request)
-        found = await codes.opened_link(token=token, address=client_context.address_of(request))
+        try:
+            found = await codes.opened_link(token=token, address=client_context.address_of(request))
+        except InvalidEmailToken as error:
+            return authorize_pages.error(detail=error.detail, status=error.status, signs_in=True)
         waiting = await database().read(mailed_pages.find, found.id, browser)
         if waiting is None or not waiting.is_here:
             return authorize_pages.of_message_elsewhere("email_link_elsewhere.html")

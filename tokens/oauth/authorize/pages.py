@@ -264,15 +264,18 @@ def sign_out(
     return render("sign_out.html", context, targets=targets_of_client(redirect_uri, client))
 
 
-def error(*, detail: str, status: int, headers: Mapping[str, str] | None = None) -> HttpResponse:
+def error(
+    *, detail: str, status: int, headers: Mapping[str, str] | None = None, signs_in: bool = False
+) -> HttpResponse:
     """Return a page that says what is wrong; there is nowhere to go on.
 
     Args:
         detail: What is wrong, a sentence.
         status: Of the answer.
         headers: Of the answer, ``Retry-After`` for instance.
+        signs_in: Whether the page has a link for signing in anew.
     """
-    return render("error.html", {"detail": detail}, targets=NOWHERE, status=status, headers=headers)
+    return render("error.html", {"detail": detail, "signs_in": signs_in}, targets=NOWHERE, status=status, headers=headers)
 
 
 @lru_cache(maxsize=1_024)  # 3 kB each; rendering takes 310 µs of CPU time, putting a state into a page 8

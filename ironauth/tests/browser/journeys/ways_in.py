@@ -117,7 +117,7 @@ async def by_email_code(walk: Walker) -> None:
 
 @journey()
 async def by_email_link(walk: Walker) -> None:
-    """Sign in by the link of a message, and by its button: opening it signs nobody in; it works once."""
+    """Sign in by the link of a message, and by its button: opening it signs nobody in; it works once, and then leads to another."""
     await walk.open(SIGN_IN)
     await walk.press(walk.form("/oauth/signin/email"))
     await walk.send(email=walk.email)
@@ -128,6 +128,8 @@ async def by_email_link(walk: Walker) -> None:
     await walk.home()
     await walk.open(link, 400)
     await walk.see()
+    await walk.press(f"main a[href='{SIGN_IN}']")
+    await expect(walk.page.locator("[name=email]")).to_be_visible()
 
 
 @journey()
