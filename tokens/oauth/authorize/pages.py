@@ -275,7 +275,9 @@ def error(
         headers: Of the answer, ``Retry-After`` for instance.
         signs_in: Whether the page has a link for signing in anew.
     """
-    return render("error.html", {"detail": detail, "signs_in": signs_in}, targets=NOWHERE, status=status, headers=headers)
+    return render(
+        "error.html", {"detail": detail, "signs_in": signs_in}, targets=NOWHERE, status=status, headers=headers
+    )
 
 
 @lru_cache(maxsize=1_024)  # 3 kB each; rendering takes 310 µs of CPU time, putting a state into a page 8
