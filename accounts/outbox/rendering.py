@@ -21,7 +21,8 @@ from django.conf import settings
 from django.core.mail import EmailMultiAlternatives
 from django.template.loader import render_to_string, select_template
 from django.urls import reverse
-from django.utils import dateformat, translation
+from django.utils import translation
+from django.utils.formats import date_format
 from django.utils.translation import gettext
 
 from accounts import email_address as emails
@@ -151,8 +152,8 @@ def _told(facts: dict[str, Any]) -> dict[str, str]:
 
 
 def _moment(text: str) -> str:
-    """Return e.g. "28 November 2026, 14:05 UTC" for a point in time in ISO 8601."""
-    return f"{dateformat.format(datetime.fromisoformat(text), 'j F Y, H:i')} UTC"
+    """Return e.g. "28 November 2026, 14:05 UTC" for a point in time in ISO 8601, in the language of the message."""
+    return f"{date_format(datetime.fromisoformat(text), 'MOMENT_FORMAT')} UTC"
 
 
 def _parts(text: str, subject: str, mail: Claimed, context: dict[str, Any]) -> list[Part]:

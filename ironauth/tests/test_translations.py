@@ -3,6 +3,7 @@
 import ast
 import gettext
 import re
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -11,6 +12,7 @@ import httpx
 import pytest
 from django.conf import settings
 from django.utils import translation
+from django.utils.formats import date_format
 
 from accounts.outbox import queue as outbox
 from accounts.outbox import rendering as mail_rendering
@@ -164,3 +166,19 @@ def test_a_message_is_in_the_language_it_was_queued_in(language: str) -> None:
     html = str(message.alternatives[0][0])
     assert f'<html lang="{language or "en"}">' in html
     assert message.subject in html
+
+
+@pytest.mark.parametrize(
+    ("language", "written"),
+    [
+        ("en", "8 November 2026, 14:05"),
+        ("de", "8. November 2026, 14:05"),
+        ("fr", "8 novembre 2026, 14:05"),
+        ("es", "8 de noviembre de 2026, 14:05"),
+    ],
+)
+def test_a_point_in_time_is_written_as_the_language_does(language: str, written: str) -> None:
+    """A sentence of a page or a message has the day before the month, with what the language puts between them."""
+    assert language in dict(settings.LANGUAGES)
+    with translation.override(language):
+        assert date_format(datetime(2026, 11, 8, 14, 5, tzinfo=UTC), "MOMENT_FORMAT") == written

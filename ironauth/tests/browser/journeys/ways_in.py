@@ -117,7 +117,7 @@ async def by_email_code(walk: Walker) -> None:
 
 @journey()
 async def by_email_link(walk: Walker) -> None:
-    """Sign in by the link of a message, and by its button: opening it signs nobody in; it works once, and then leads to another."""
+    """Sign in by the link of a message, with its button; the link works once, and then leads to another."""
     await walk.open(SIGN_IN)
     await walk.press(walk.form("/oauth/signin/email"))
     await walk.send(email=walk.email)
