@@ -16,7 +16,7 @@ from ironauth.config.declared import *  # noqa: F403 - types of what is read fro
 from ironauth.config.environment import Environment, load_environment_file
 from ironauth.config.openapi import SPECTACULAR_SETTINGS  # noqa: F401 - a setting, read by drf-spectacular
 from ironauth.config.table import LIMITS, SETTINGS
-from ironauth.config.table.setting import Given
+from ironauth.config.table.setting import SettingValues
 
 PACKAGE = Path(__file__).resolve().parent
 # What is written is in var/ beside the code, or in that of a project which is built on this product.
@@ -25,7 +25,7 @@ names_in_file = load_environment_file(Path(os.environ.get("IRONAUTH_ENV_FILE") o
 env = Environment(os.environ, LIMITS)
 
 # Every setting of ironauth.config.table, by its name. What follows is derived from them, or Django's own.
-given = Given(env, SETTINGS.values(), {"BASE_DIR": BASE_DIR})
+given = SettingValues(env, SETTINGS.values(), {"BASE_DIR": BASE_DIR})
 globals().update(given.exported())
 env.refuse_misspelt(of_ours=names_in_file)
 

@@ -7,7 +7,7 @@ import os
 
 from ironauth.config.environment import Environment
 from ironauth.config.table import LIMITS, SETTINGS
-from ironauth.config.table.setting import Given
+from ironauth.config.table.setting import SettingValues
 
 NAMES = (
     "IRONAUTH_HASH_THREADS",
@@ -17,7 +17,7 @@ NAMES = (
     "IRONAUTH_LOG_FORMAT",
 )
 env = Environment(os.environ, LIMITS)
-given = Given(env, [SETTINGS[name] for name in NAMES], {"DEBUG": False})
+given = SettingValues(env, [SETTINGS[name] for name in NAMES], {"DEBUG": False})
 globals().update(given.exported())
 LOGGING_CONFIG = "ironauth.infrastructure.telemetry.logs.configure"
 LOGGING = {"level": given["IRONAUTH_LOG_LEVEL"], "format": given["IRONAUTH_LOG_FORMAT"]}

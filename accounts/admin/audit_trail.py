@@ -49,7 +49,7 @@ FIELDS: Final = (
 )  # fmt: skip
 
 
-class Asked(NamedTuple):
+class FilterField(NamedTuple):
     """A field of the filter; ``read`` returns its value, or raises ``ValueError`` or ``OverflowError``."""
 
     label: str
@@ -78,13 +78,13 @@ def _after_day(text: str) -> datetime:
 
 
 FIELDS_ASKED: Final = {
-    "cause": Asked(
+    "cause": FilterField(
         "Cause of a failure", _cause, "select", choices=tuple((one.value, in_words(one.value)) for one in Reason)
     ),
-    "client": Asked("Client (its client_id)", _client),
-    "network": Asked("Address or network", networks.network, example="192.0.2.0/24"),
-    "since": Asked("From this day (UTC)", _day, "date"),
-    "until": Asked("To this day, inclusive", _after_day, "date"),
+    "client": FilterField("Client (its client_id)", _client),
+    "network": FilterField("Address or network", networks.network, example="192.0.2.0/24"),
+    "since": FilterField("From this day (UTC)", _day, "date"),
+    "until": FilterField("To this day, inclusive", _after_day, "date"),
 }
 
 

@@ -32,7 +32,7 @@ from accounts.users import queries as user_queries
 from accounts.users import rules, units
 from accounts.users.models import User
 from accounts.users.password_method import PasswordMethod
-from accounts.users.proofs import Asked, Shown
+from accounts.users.proofs import Evidence, ProofRequest
 from ironauth.infrastructure.core.constant_time import REFUSAL_STEP_S, wait_for_step_blocking
 from ironauth.infrastructure.core.durations import in_words
 from ironauth.infrastructure.core.errors import Overloaded, Throttled
@@ -91,7 +91,7 @@ def is_own_password(user: User, password: str, event: audit.Event) -> bool:
     if found is None:
         return False
     try:
-        async_to_sync(PasswordMethod().judge)(found, Shown(password=password), Asked(user.pk, event))
+        async_to_sync(PasswordMethod().judge)(found, Evidence(password=password), ProofRequest(user.pk, event))
     except Throttled as refused:
         raise too_many(refused) from refused
     except Overloaded as refused:

@@ -21,7 +21,7 @@ from accounts.outbox import tokens as email_tokens
 from accounts.outbox.kinds import Kind
 from accounts.outbox.tokens import Purpose
 from accounts.users import rules
-from accounts.users.proofs import Asked, Shown
+from accounts.users.proofs import Evidence, ProofRequest
 from accounts.users.queries import Credentials
 from accounts.users.reauthentication import Method, active_user
 from ironauth.infrastructure.core.errors import FieldError, NotAuthenticated, Unavailable
@@ -55,7 +55,7 @@ class EmailCodeMethod(Method):
             return False
         return event is not Event.STEP_UP or not person.methods
 
-    async def judge(self, person: Credentials, shown: Shown, asked: Asked) -> EmailCodeProof:
+    async def judge(self, person: Credentials, shown: Evidence, asked: ProofRequest) -> EmailCodeProof:
         """Judge the code, good in the session that asked for it. Raises ``InvalidEmailCode``, ``Throttled``."""
         attempt = await throttling.admit_confirmation(user_id=person.id)
         right = False

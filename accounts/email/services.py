@@ -28,7 +28,7 @@ from accounts.passwords.policy import require_policy
 from accounts.privacy import services as deletions
 from accounts.privacy.outputs import Deleted
 from accounts.users import reauthentication
-from accounts.users.proofs import Asked, Shown
+from accounts.users.proofs import Evidence, ProofRequest
 from accounts.users.reauthentication import reauthenticate
 from ironauth.infrastructure.core.constant_time import answered_evenly
 from ironauth.infrastructure.core.errors import FieldError, ValidationFailed
@@ -160,7 +160,7 @@ async def confirm_address(
     get_logger().info(event, user_id=str(found.user_id))
 
 
-async def asked_by(*, token: str) -> email_units.Asked | None:
+async def asked_by(*, token: str) -> email_units.ConfirmationLink | None:
     """Return what this token would confirm, for its page to say; None when it is good for nothing."""
     return await database().read(email_units.asked, token)
 
@@ -226,7 +226,7 @@ async def disown_deleted(*, token: str, address: str = "") -> None:
 
 
 async def request_email_change(
-    *, user_id: uuid.UUID, new_email: str, shown: Shown, address: str = "", session_id: uuid.UUID | None = None
+    *, user_id: uuid.UUID, new_email: str, shown: Evidence, address: str = "", session_id: uuid.UUID | None = None
 ) -> None:
     """Have a message sent to the new address, which confirms it, and one to the present address.
 
@@ -246,7 +246,7 @@ async def request_email_change(
     """
     found = await reauthentication.active_user(user_id)
     await rate_limits.admit_mail(kind="change", email=new_email, address=address, user_id=user_id)
-    await reauthenticate(found, shown, Asked(user_id, Event.EMAIL_CHANGE_REQUESTED, address, session_id))
+    await reauthenticate(found, shown, ProofRequest(user_id, Event.EMAIL_CHANGE_REQUESTED, address, session_id))
     async with answered_evenly():
         await database().write(
             email_units.request_change,
@@ -295,7 +295,9 @@ async def _shown(found: FoundToken, password: str, code: str, address: str) -> B
     if wants_code and not code:
         raise _refused("code", "required", _("The account has a second factor: type a code of it, or a recovery code."))
     try:
-        await reauthenticate(person, Shown(password=password), Asked(person.id, Event.EMAIL_VERIFIED, address))
+        await reauthenticate(
+            person, Evidence(password=password), ProofRequest(person.id, Event.EMAIL_VERIFIED, address)
+        )
     except InvalidCredentials as error:
         text = _(
             "This is not the account's password: check it and try again. "
@@ -305,7 +307,7 @@ async def _shown(found: FoundToken, password: str, code: str, address: str) -> B
     if not wants_code:
         return ByPassword(person.encoded)
     try:
-        proof = await factors.judge(Shown(code=code), Asked(person.id, Event.EMAIL_VERIFIED, address))
+        proof = await factors.judge(Evidence(code=code), ProofRequest(person.id, Event.EMAIL_VERIFIED, address))
     except InvalidMfaCode as error:
         raise _refused("code", error.code, error.detail) from error
     return ByPassword(person.encoded, proof)

@@ -274,7 +274,7 @@ class BySignUp(NamedTuple):
 type Owner = ByPassword | BySession | BySignUp
 
 
-class Asked(NamedTuple):
+class ConfirmationLink(NamedTuple):
     """What a link that confirms an address is about, for the page that asks.
 
     ``moves``: an account with another address wants this one. ``proved``: somebody has proved the present address.
@@ -286,7 +286,7 @@ class Asked(NamedTuple):
     moves: bool
     proved: bool
     has_factors: bool
-    ways: tuple[factors.Kept, ...]
+    ways: tuple[factors.FactorSummary, ...]
     may_disown: bool
 
     @property
@@ -295,7 +295,7 @@ class Asked(NamedTuple):
         return self.moves or not self.proved
 
 
-def asked(token: str) -> Asked | None:
+def asked(token: str) -> ConfirmationLink | None:
     """Return what a token would confirm; None when it is good for nothing. Five queries at most, and no change."""
     found = email_tokens.find(token, Purpose.VERIFY_EMAIL, Purpose.CHANGE_EMAIL)
     user = user_queries.find(found.user_id) if found else None
@@ -303,7 +303,7 @@ def asked(token: str) -> Asked | None:
         return None
     moves = found.purpose == Purpose.CHANGE_EMAIL
     has_factors = bool(factors.methods_of(user.pk))
-    return Asked(
+    return ConfirmationLink(
         email=found.new_email if moves else user.email,
         made_at=user.created_at,
         moves=moves,

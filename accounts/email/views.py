@@ -16,7 +16,7 @@ from accounts.errors import (
 from accounts.mfa.errors import InvalidMfaCode
 from accounts.users import step_up
 from accounts.users.inputs import ChangeEmailInput, EmailInput, EmailTokenInput, ResetPasswordInput, VerifyEmailInput
-from accounts.users.proofs import Shown
+from accounts.users.proofs import Evidence
 from accounts.users.signed_in import SignedIn, signed_in
 from ironauth.infrastructure.api.views import ApiRequest, AsyncAPIView
 from ironauth.infrastructure.core.errors import Overloaded, Throttled, ValidationFailed
@@ -152,7 +152,7 @@ class ChangeEmailView(AsyncAPIView):
         await email_services.request_email_change(
             user_id=who.id,
             new_email=data["new_email"],
-            shown=Shown.in_body(data),
+            shown=Evidence.in_body(data),
             address=client_context.address_of(request),
             session_id=who.session_id,
         )

@@ -16,7 +16,7 @@ class Holder(NamedTuple):
     is_proved: bool
 
 
-class Told(NamedTuple):
+class UnknownIdentity(NamedTuple):
     """What a provider says of somebody whose identity is not known here, and what the operator says of the provider.
 
     ``is_verified``: the provider has verified the address, and the operator trusts it to. ``is_authority``: it runs the
@@ -40,7 +40,7 @@ class Step(enum.Enum):
     SIGN_UP_FIRST = enum.auto()  # on the page, which proves the address; then the identity is linked to it
 
 
-def next_step(told: Told, holder: Holder | None) -> Step:
+def next_step(told: UnknownIdentity, holder: Holder | None) -> Step:
     """Return what comes next for an identity that nobody has here.
 
     Args:

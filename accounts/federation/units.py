@@ -20,7 +20,7 @@ from accounts.federation.errors import IdentityTaken, UpstreamRefused
 from accounts.federation.kinds.kind import UpstreamPerson
 from accounts.federation.models import SUBJECT_CHARACTERS, URI_CHARACTERS, Identity, UpstreamProvider, UpstreamSignIn
 from accounts.federation.queries import Known
-from accounts.federation.rules import Holder, Step, Told, next_step
+from accounts.federation.rules import Holder, Step, UnknownIdentity, next_step
 from accounts.invitations import queries as invitations
 from accounts.outbox import queue as outbox
 from accounts.outbox import tokens as email_tokens
@@ -163,7 +163,7 @@ def _use(person: UpstreamPerson) -> Known | None:
     return found
 
 
-def _told(provider: UpstreamProvider, person: UpstreamPerson) -> tuple[Told, str]:
+def _told(provider: UpstreamProvider, person: UpstreamPerson) -> tuple[UnknownIdentity, str]:
     """Return what the rules ask, and the folded address; empty where the provider names none that is one."""
     email = emails.normalise(person.email)
     try:
@@ -171,7 +171,7 @@ def _told(provider: UpstreamProvider, person: UpstreamPerson) -> tuple[Told, str
     except ValidationError:
         email = ""
     domain = email.rpartition("@")[2].lower()
-    told = Told(
+    told = UnknownIdentity(
         has_email=bool(email),
         is_verified=bool(email) and person.email_verified and provider.trusts_email,
         is_authority=bool(domain) and domain in [str(one).lower() for one in provider.domains],
@@ -181,7 +181,7 @@ def _told(provider: UpstreamProvider, person: UpstreamPerson) -> tuple[Told, str
     return told._replace(may_create=_may_create(provider, told, key)), key
 
 
-def _may_create(provider: UpstreamProvider, told: Told, key: str) -> bool:
+def _may_create(provider: UpstreamProvider, told: UnknownIdentity, key: str) -> bool:
     """Tell whether a first sign-in makes an account: with sign-up by invitation, for an invited, verified address."""
     if settings.IRONAUTH_SIGN_UP == "invitation":
         return provider.creates_accounts and told.is_verified and invitations.waits_for(key)
@@ -232,7 +232,7 @@ def _insert(user_id: UUID, provider: UpstreamProvider, person: UpstreamPerson) -
     )
 
 
-class Shown(NamedTuple):
+class LinkedIdentity(NamedTuple):
     """An identity that a browser has shown and that is its person's now: of which provider, in which session there.
 
     ``is_new``: it was linked just now; the account's other sessions are to end.
@@ -245,7 +245,7 @@ class Shown(NamedTuple):
     is_new: bool
 
 
-def link_waiting(*, user_id: UUID, waiting_id: UUID, browser: str) -> Shown | None:
+def link_waiting(*, user_id: UUID, waiting_id: UUID, browser: str) -> LinkedIdentity | None:
     """Link the identity that waits in this browser to the person who has just signed in, where it is not theirs yet.
 
     Args:
@@ -269,7 +269,7 @@ def link_waiting(*, user_id: UUID, waiting_id: UUID, browser: str) -> Shown | No
                 _link(user, waiting.provider, person)
         except IntegrityError:
             return None
-    return Shown(waiting.provider_id, waiting.provider.slug, waiting.subject, waiting.sid, is_new)
+    return LinkedIdentity(waiting.provider_id, waiting.provider.slug, waiting.subject, waiting.sid, is_new)
 
 
 def forget_waiting(*, provider_id: UUID, subject: str, sid: str) -> None:

@@ -17,11 +17,22 @@ from accounts.mfa.totp.factor import Totp
 from accounts.mfa.totp.units import TOTP
 from accounts.users import second_factors
 from accounts.users.models import User
-from accounts.users.proofs import Asked, Proof, Shown
+from accounts.users.proofs import Evidence, Proof, ProofRequest
 from accounts.users.second_factors import any_of, methods_of
 from ironauth.infrastructure.db.compiled import CompiledSelect, Param
 
-__all__ = ["FACTORS", "PASSKEY", "TOTP", "Kept", "accepts", "any_of", "judge", "kept", "methods_of", "overview"]
+__all__ = [
+    "FACTORS",
+    "PASSKEY",
+    "TOTP",
+    "FactorSummary",
+    "accepts",
+    "any_of",
+    "judge",
+    "kept",
+    "methods_of",
+    "overview",
+]
 
 #: The order in which people are offered them, and in which they judge what was shown.
 FACTORS: Final[tuple[SecondFactor, ...]] = (Totp(), Passkeys(), RecoveryCodes())
@@ -47,19 +58,19 @@ def register() -> None:
     ways_in.register(passkey_units.WAY_IN, passkey_units.usable)
 
 
-class Kept(NamedTuple):
+class FactorSummary(NamedTuple):
     """A way to sign in, in words, for anybody who has to tell whether it is theirs."""
 
     words: str
     since: datetime
 
 
-def kept(user_id: uuid.UUID) -> tuple[Kept, ...]:
+def kept(user_id: uuid.UUID) -> tuple[FactorSummary, ...]:
     """Return what stays when a password changes, the oldest of a kind first; recovery codes stay with these. 2 queries.
 
     Without names: who made an account under another person's address chose them.
     """
-    return tuple(Kept(factor.words, at) for factor in FACTORS for at in factor.since(user_id))
+    return tuple(FactorSummary(factor.words, at) for factor in FACTORS for at in factor.since(user_id))
 
 
 def overview(user_id: uuid.UUID) -> MfaOut:
@@ -82,7 +93,7 @@ def reseal(*, batch: int) -> Resealed:
     return Resealed(sum(one.resealed for one in done), sum(one.left for one in done))
 
 
-async def judge(shown: Shown, asked: Asked) -> Proof | None:
+async def judge(shown: Evidence, asked: ProofRequest) -> Proof | None:
     """Return what proves that the person has a second factor; None where nothing was shown.
 
     Args:
@@ -98,12 +109,12 @@ async def judge(shown: Shown, asked: Asked) -> Proof | None:
     return await factor.judge(shown, asked) if factor else None
 
 
-def accepts(shown: Shown) -> bool:
+def accepts(shown: Evidence) -> bool:
     """Tell whether some kind judges what was shown."""
     return _of(shown) is not None
 
 
-def _of(shown: Shown) -> SecondFactor | None:
+def _of(shown: Evidence) -> SecondFactor | None:
     return next((factor for factor in FACTORS if factor.accepts(shown)), None)
 
 

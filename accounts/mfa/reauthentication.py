@@ -4,7 +4,7 @@ from django.utils.translation import gettext_noop as _
 
 from accounts.audit.recording import Event
 from accounts.mfa import factors
-from accounts.users.proofs import Asked, Proof, Shown
+from accounts.users.proofs import Evidence, Proof, ProofRequest
 from accounts.users.queries import Credentials
 from accounts.users.reauthentication import Method
 from ironauth.infrastructure.core.errors import FieldError
@@ -21,10 +21,10 @@ class SecondFactorMethod(Method):
         """Tell whether the person has one, and steps up."""
         return event is Event.STEP_UP and bool(person.methods)
 
-    def accepts(self, shown: Shown) -> bool:
+    def accepts(self, shown: Evidence) -> bool:
         """Tell whether some kind judges what was shown."""
         return factors.accepts(shown)
 
-    async def judge(self, person: Credentials, shown: Shown, asked: Asked) -> Proof | None:
+    async def judge(self, person: Credentials, shown: Evidence, asked: ProofRequest) -> Proof | None:
         """Judge it. Raises ``SecondFactorRefused``, ``Throttled``, ``Unavailable``."""
         return await factors.judge(shown, asked)

@@ -12,7 +12,7 @@ from accounts.audit import recording as audit
 from accounts.audit.recording import Outcome
 from accounts.mfa.errors import InvalidMfaCode
 from accounts.mfa.outputs import MfaOut
-from accounts.users.proofs import Asked, Proof, Shown
+from accounts.users.proofs import Evidence, Proof, ProofRequest
 from ironauth.infrastructure.core.errors import Unavailable
 from ironauth.infrastructure.db.compiled import Param
 from ironauth.infrastructure.telemetry.logs import get_logger
@@ -72,23 +72,23 @@ class SecondFactor(ABC):
         """Return what the admin says of what a person has; "" for nothing."""
 
     @abstractmethod
-    def accepts(self, shown: Shown) -> bool:
+    def accepts(self, shown: Evidence) -> bool:
         """Tell whether what was shown is to be judged as this kind."""
 
     @abstractmethod
-    async def judge(self, shown: Shown, asked: Asked) -> Proof:
+    async def judge(self, shown: Evidence, asked: ProofRequest) -> Proof:
         """Return what proves that the person has it. Raises ``SecondFactorRefused``, ``Throttled``, ``Unavailable``."""
 
     def reseal(self, *, batch: int) -> Resealed:
         """Seal every secret of this kind under the newest master key, ``batch`` rows in a transaction."""
         return Resealed(0, 0)
 
-    async def challenge(self, asked: Asked) -> str:
+    async def challenge(self, asked: ProofRequest) -> str:
         """Return what the page's script needs to ask for it, another one for each page; "" for what is just typed."""
         return ""
 
 
-async def refused(asked: Asked, reason: str = InvalidMfaCode.code, **details: str) -> None:
+async def refused(asked: ProofRequest, reason: str = InvalidMfaCode.code, **details: str) -> None:
     """Leave in log and trail that a second factor was wrong; the answer does not wait for it.
 
     Args:

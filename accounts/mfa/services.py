@@ -9,7 +9,7 @@ from accounts.mfa import factors, units
 from accounts.mfa.errors import InvalidMfaCode
 from accounts.mfa.outputs import MfaOut
 from accounts.mfa.second_factor import refused
-from accounts.users.proofs import Asked, Shown
+from accounts.users.proofs import Evidence, ProofRequest
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.telemetry.logs import get_logger
 
@@ -30,7 +30,7 @@ async def reset(*, actor_id: uuid.UUID, user_id: uuid.UUID) -> None:
         get_logger().info("mfa_reset", user_id=str(user_id), by=str(actor_id))
 
 
-async def prove(shown: Shown, asked: Asked) -> None:
+async def prove(shown: Evidence, asked: ProofRequest) -> None:
     """Judge a second factor as a sign-in does, and use it up.
 
     Args:

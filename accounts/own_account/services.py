@@ -20,7 +20,7 @@ from accounts.privacy import terms
 from accounts.users import queries as user_queries
 from accounts.users import reauthentication
 from accounts.users.outputs import UserOut
-from accounts.users.proofs import Asked, Shown
+from accounts.users.proofs import Evidence, ProofRequest
 from accounts.users.reauthentication import reauthenticate
 from ironauth.infrastructure.core.constant_time import answered_evenly
 from ironauth.infrastructure.db.unit_of_work import database
@@ -90,7 +90,9 @@ async def _sign_up_untold(*, email: str, password: str, name: str, with_code: bo
     await rate_limits.admit_mail(kind="sign-up", email=email)
     encoded = await passwords.hash_password(password)
     async with answered_evenly():
-        done = await database().write(units.create_untold, email=email, encoded=encoded, name=name, with_code=with_code)
+        done = await database().write(
+            units.create_quietly, email=email, encoded=encoded, name=name, with_code=with_code
+        )
     user_id = str(done.user_id) if done.user_id else None
     get_logger().info("user_signed_up" if user_id else "sign_up_repeated", user_id=user_id)
     if not with_code:
@@ -99,7 +101,7 @@ async def _sign_up_untold(*, email: str, password: str, name: str, with_code: bo
 
 
 async def delete_account(
-    *, user_id: uuid.UUID, shown: Shown, session_id: uuid.UUID | None = None, authenticated_at: int = 0
+    *, user_id: uuid.UUID, shown: Evidence, session_id: uuid.UUID | None = None, authenticated_at: int = 0
 ) -> None:
     """End the account and every session of it; IRONAUTH_DELETION_GRACE_DAYS later nothing is left of it.
 
@@ -117,7 +119,7 @@ async def delete_account(
         DomainError: What ``reauthenticate`` raises.
     """
     found = await reauthentication.recently_present(user_id, authenticated_at)
-    await reauthenticate(found, shown, Asked(user_id, Event.ACCOUNT_DELETED, session_id=session_id))
+    await reauthenticate(found, shown, ProofRequest(user_id, Event.ACCOUNT_DELETED, session_id=session_id))
     await rate_limits.admit_deletion(email=found.email, user_id=user_id)
     try:
         await deletions.request_deletion(user_id=user_id, old=found.encoded, session_id=session_id)

@@ -16,7 +16,7 @@ from accounts.users.models import User
 from accounts.users.outputs import UserOut, user_out
 
 
-class Untold(NamedTuple):
+class QuietSignUp(NamedTuple):
     """What a sign-up has made where nobody is told whether the address was taken.
 
     Attributes:
@@ -32,7 +32,7 @@ class Untold(NamedTuple):
     epoch: int
 
 
-def create_untold(*, email: str, encoded: str, name: str, with_code: bool = False) -> Untold:
+def create_quietly(*, email: str, encoded: str, name: str, with_code: bool = False) -> QuietSignUp:
     """Create a person and queue the message that verifies the address.
 
     When the address is taken, its owner gets a message about it, by the same statements.
@@ -49,13 +49,13 @@ def create_untold(*, email: str, encoded: str, name: str, with_code: bool = Fals
     if added:
         user_id, token_id = email_units.ask(holder, Purpose.VERIFY_EMAIL, Kind.VERIFY_EMAIL, with_code=with_code)
         audit.record(Event.SIGN_UP, actor_id=user_id, user_id=user_id)
-        return Untold(user_id, token_id, user.pk, user.session_epoch)
+        return QuietSignUp(user_id, token_id, user.pk, user.session_epoch)
     token_id = email_tokens.issue(purpose=Purpose.VERIFY_EMAIL, user_id=None, with_code=with_code)
     recipient = holder.email if holder and holder.is_active else ""
     holder_id = holder.id if holder else None
     outbox.enqueue(Kind.ACCOUNT_EXISTS, recipient=recipient, user_id=holder_id)
     audit.record(Event.SIGN_UP, outcome=Outcome.REFUSED, user_id=holder_id)
-    return Untold(None, token_id, user.pk, user.session_epoch)
+    return QuietSignUp(None, token_id, user.pk, user.session_epoch)
 
 
 def create_unverified(*, email: str, encoded: str, name: str) -> UserOut:

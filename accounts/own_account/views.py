@@ -19,7 +19,7 @@ from accounts.own_account import services as own_account
 from accounts.users import services
 from accounts.users.inputs import DeleteAccountInput, LanguageInput, ProfileInput, SignupInput
 from accounts.users.outputs import LanguageOut, MeOut, UserOut, me_out
-from accounts.users.proofs import Shown
+from accounts.users.proofs import Evidence
 from accounts.users.signed_in import signed_in
 from ironauth.config.cookies import ACCESS
 from ironauth.infrastructure.api.views import ApiRequest, AsyncAPIView
@@ -112,7 +112,7 @@ class MeView(AsyncAPIView):
             user_id=who.id,
             session_id=who.session_id,
             authenticated_at=who.authenticated_at,
-            shown=Shown.in_body(data),
+            shown=Evidence.in_body(data),
         )
         response = HttpResponse(status=204)
         del response.headers["Content-Type"]

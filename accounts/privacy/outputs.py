@@ -20,5 +20,5 @@ class Deleted(NamedTuple):
     email: str
     made_at: datetime
     proved: bool
-    ways: tuple[factors.Kept, ...]
+    ways: tuple[factors.FactorSummary, ...]
     may_disown: bool

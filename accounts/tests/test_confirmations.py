@@ -12,7 +12,7 @@ from accounts.conftest import PASSWORD, MakeUser
 from accounts.errors import InvalidCredentials
 from accounts.passwords import hashing as passwords
 from accounts.users import reauthentication
-from accounts.users.proofs import Asked, Shown
+from accounts.users.proofs import Evidence, ProofRequest
 from accounts.users.reauthentication import reauthenticate
 from ironauth.infrastructure.core.errors import NotAuthenticated, Overloaded, Throttled
 from ironauth.infrastructure.models import ThrottleFailures
@@ -33,14 +33,14 @@ async def test_a_try_that_nobody_judged_is_not_counted(
         patch.setattr(passwords, "verify_password", full)
         for _ in range(12):
             with pytest.raises(Overloaded):
-                await reauthenticate(found, Shown(password=PASSWORD), Asked(found.id, Event.STEP_UP))
+                await reauthenticate(found, Evidence(password=PASSWORD), ProofRequest(found.id, Event.STEP_UP))
     assert not await ThrottleFailures.objects.filter(failures__gt=0).aexists()
     assert not await AuditEvent.objects.aexists()
     for _ in range(10):
         with pytest.raises(InvalidCredentials):
-            await reauthenticate(found, Shown(password="a wrong password"), Asked(found.id, Event.STEP_UP))
+            await reauthenticate(found, Evidence(password="a wrong password"), ProofRequest(found.id, Event.STEP_UP))
     with pytest.raises(Throttled):
-        await reauthenticate(found, Shown(password=PASSWORD), Asked(found.id, Event.STEP_UP))
+        await reauthenticate(found, Evidence(password=PASSWORD), ProofRequest(found.id, Event.STEP_UP))
 
 
 async def test_who_is_switched_off_is_nobody(make_user: MakeUser) -> None:

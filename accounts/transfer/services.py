@@ -21,7 +21,7 @@ from accounts.transfer.units import BATCH
 _LEAST_SECRET: Final = 10  # bytes; what apps before RFC 4226 §4 R6 have
 
 
-class Told(NamedTuple):
+class RecordOutcome(NamedTuple):
     """What became of one record."""
 
     number: int  # its place in the file, from 1
@@ -37,7 +37,7 @@ def import_people(
     source: str,
     run: UserImport | None,
     update: bool = False,
-    tell: Callable[[Told], None] = lambda _: None,
+    tell: Callable[[RecordOutcome], None] = lambda _: None,
 ) -> Counter[str]:
     """Write everybody found; return how many records had each outcome and note.
 
@@ -52,7 +52,7 @@ def import_people(
     seen: set[bytes] = set()
     batch: list[tuple[int, Person]] = []
 
-    def told(one: Told) -> None:
+    def told(one: RecordOutcome) -> None:
         counts[one.outcome] += 1
         counts.update(note.value for note in one.notes)
         tell(one)
@@ -67,13 +67,13 @@ def import_people(
         for number, person in batch:
             outcome, user_id = outcomes[person.external_id]
             notes = person.notes if outcome == records.CREATED else frozenset()
-            told(Told(number, person.external_id, outcome, notes, user_id))
+            told(RecordOutcome(number, person.external_id, outcome, notes, user_id))
         batch.clear()
 
     for number, record in enumerate(found, start=1):
         verdict = record if isinstance(record, Refused) else judged(record, seen)
         if isinstance(verdict, Refused):
-            told(Told(number, verdict.external_id, verdict.reason.value))
+            told(RecordOutcome(number, verdict.external_id, verdict.reason.value))
             continue
         batch.append((number, verdict))
         if len(batch) == BATCH:

@@ -7,7 +7,7 @@ from accounts.audit.recording import Event, Outcome
 from accounts.errors import InvalidCredentials
 from accounts.lockout import throttling
 from accounts.passwords import hashing as passwords
-from accounts.users.proofs import Asked, Shown
+from accounts.users.proofs import Evidence, ProofRequest
 from accounts.users.queries import Credentials
 from accounts.users.reauthentication import Method
 from ironauth.infrastructure.core.errors import FieldError, Overloaded
@@ -25,7 +25,7 @@ class PasswordMethod(Method):
         """Tell whether the password suffices."""
         return event is not Event.STEP_UP or not person.methods
 
-    async def judge(self, person: Credentials, shown: Shown, asked: Asked) -> None:
+    async def judge(self, person: Credentials, shown: Evidence, asked: ProofRequest) -> None:
         """Judge the password. Raises ``InvalidCredentials``, ``Throttled``, ``Overloaded``."""
         attempt = await throttling.admit_confirmation(user_id=person.id)
         try:

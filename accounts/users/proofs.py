@@ -8,7 +8,7 @@ from accounts.audit.recording import Event
 from ironauth.infrastructure.core.errors import NotAuthenticated
 
 
-class Shown(NamedTuple):
+class Evidence(NamedTuple):
     """What was sent to prove who somebody is; each method and each second factor reads its own fields."""
 
     password: str | None = None
@@ -18,12 +18,12 @@ class Shown(NamedTuple):
     email_code: str | None = None
 
     @classmethod
-    def in_body(cls, data: Mapping[str, Any]) -> "Shown":
+    def in_body(cls, data: Mapping[str, Any]) -> "Evidence":
         """Return what the validated body of a request shows."""
         return cls(**{field: data.get(field) for field in cls._fields})
 
 
-class Asked(NamedTuple):
+class ProofRequest(NamedTuple):
     """The question to prove who one is: to which account, and for what.
 
     Attributes:

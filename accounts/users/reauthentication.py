@@ -12,7 +12,7 @@ from typing import ClassVar, Final
 from accounts.audit.recording import Event
 from accounts.users import queries as user_queries
 from accounts.users import step_up
-from accounts.users.proofs import Asked, Proof, Shown
+from accounts.users.proofs import Evidence, Proof, ProofRequest
 from accounts.users.queries import Credentials
 from ironauth.infrastructure.core.errors import FieldError, NotAuthenticated, ValidationFailed
 from ironauth.infrastructure.db.unit_of_work import database
@@ -23,7 +23,7 @@ class Method(ABC):
 
     Attributes:
         name: What it is called on the list.
-        fields: The fields of `Shown` that it reads; all of them have to be there.
+        fields: The fields of `Evidence` that it reads; all of them have to be there.
         missing: What is said where nothing was sent that any method reads.
     """
 
@@ -35,12 +35,12 @@ class Method(ABC):
     def serves(self, person: Credentials, event: Event) -> bool:
         """Tell whether this person may prove by it who they are, for this act."""
 
-    def accepts(self, shown: Shown) -> bool:
+    def accepts(self, shown: Evidence) -> bool:
         """Tell whether what it reads was sent."""
         return all(getattr(shown, field) is not None for field in self.fields)
 
     @abstractmethod
-    async def judge(self, person: Credentials, shown: Shown, asked: Asked) -> Proof | None:
+    async def judge(self, person: Credentials, shown: Evidence, asked: ProofRequest) -> Proof | None:
         """Judge what was shown; see `reauthenticate`. Wrong ones count for the method's own limits."""
 
 
@@ -52,7 +52,7 @@ def register(method: Method) -> None:
     _methods[method.name] = method
 
 
-async def reauthenticate(person: Credentials, shown: Shown, asked: Asked) -> Proof | None:
+async def reauthenticate(person: Credentials, shown: Evidence, asked: ProofRequest) -> Proof | None:
     """Have somebody prove again who they are, by one of the methods that serve for this act.
 
     Args:

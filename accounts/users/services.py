@@ -21,7 +21,7 @@ from accounts.passwords.policy import require_policy
 from accounts.users import queries as user_queries
 from accounts.users import reauthentication, units
 from accounts.users.outputs import Account, UserOut
-from accounts.users.proofs import Asked, Shown
+from accounts.users.proofs import Evidence, ProofRequest
 from accounts.users.queries import Credentials, account_snapshot
 from accounts.users.reauthentication import reauthenticate
 from ironauth.infrastructure.core.constant_time import REFUSAL_STEP_S, wait_for_step
@@ -248,7 +248,7 @@ async def set_language(*, user_id: uuid.UUID, language: str, session_id: uuid.UU
 async def change_password(
     *,
     user_id: uuid.UUID,
-    shown: Shown,
+    shown: Evidence,
     new_password: str,
     session_id: uuid.UUID | None = None,
     authenticated_at: int = 0,
@@ -272,7 +272,7 @@ async def change_password(
     """
     found = await reauthentication.recently_present(user_id, authenticated_at)
     require_policy(new_password, email=found.email, name=found.name, field="new_password")
-    await reauthenticate(found, shown, Asked(user_id, Event.PASSWORD_CHANGED, session_id=session_id))
+    await reauthenticate(found, shown, ProofRequest(user_id, Event.PASSWORD_CHANGED, session_id=session_id))
     await require_unbreached(new_password, field="new_password")
     encoded = await passwords.hash_password(new_password)
     account = await database().write(

@@ -1,4 +1,4 @@
-"""Turns in the admin lane: one network's forms leave threads to others, and every turn comes back."""
+"""FairTurns in the admin lane: one network's forms leave threads to others, and every turn comes back."""
 
 import asyncio
 import random
@@ -9,7 +9,7 @@ from asgiref.sync import sync_to_async
 from ironauth.infrastructure.core.asgi_types import Receive, Scope, Send
 from ironauth.infrastructure.core.errors import Overloaded
 from ironauth.infrastructure.http.error_pages import BUSY
-from ironauth.infrastructure.http.lanes import AdminLane, Turns
+from ironauth.infrastructure.http.lanes import AdminLane, FairTurns
 from ironauth.infrastructure.threads.request_threads import RequestThreads
 from ironauth.tests.asgi_conversation import Conversation
 
@@ -42,7 +42,7 @@ async def test_forms_of_one_network_leave_threads_to_others() -> None:
     assert [talk.status for talk in flood].count(200) == 2 + 16  # running, waiting
 
 
-async def held(turns: Turns, network: str, ran: list[str], until: asyncio.Event) -> None:
+async def held(turns: FairTurns, network: str, ran: list[str], until: asyncio.Event) -> None:
     """Take a turn and keep it."""
     async with turns.turn(network):
         ran.append(network)
@@ -51,7 +51,7 @@ async def held(turns: Turns, network: str, ran: list[str], until: asyncio.Event)
 
 async def test_networks_alternate() -> None:
     """A network has two of three turns; one that comes last with one form waits for no more than one of each other."""
-    turns, ran, until = Turns(at_once=3, of_one=2, waiting_of_one=9, wait_s=9), list[str](), asyncio.Event()
+    turns, ran, until = FairTurns(at_once=3, of_one=2, waiting_of_one=9, wait_s=9), list[str](), asyncio.Event()
     came = [asyncio.create_task(held(turns, network, ran, until)) for network in "aaaabbbc"]
     await asyncio.sleep(0)
     assert ran == ["a", "a", "b"]
@@ -62,7 +62,7 @@ async def test_networks_alternate() -> None:
 
 async def test_who_waits_too_long_or_with_too_many_is_refused() -> None:
     """The third form that would wait, and one that has waited for the whole time, are refused."""
-    turns, until = Turns(at_once=1, of_one=1, waiting_of_one=2, wait_s=0.05), asyncio.Event()
+    turns, until = FairTurns(at_once=1, of_one=1, waiting_of_one=2, wait_s=0.05), asyncio.Event()
     came = [asyncio.create_task(held(turns, "a", [], until)) for _ in range(4)]
     await asyncio.wait(came[3:], timeout=0.02)
     assert isinstance(came[3].exception(), Overloaded)
@@ -77,7 +77,7 @@ async def test_who_waits_too_long_or_with_too_many_is_refused() -> None:
 async def test_every_turn_comes_back() -> None:
     """After forms that end, fail, leave or are refused at any moment nobody holds a turn, and nobody waits."""
     chance = random.Random(7)
-    turns = Turns(at_once=3, of_one=2, waiting_of_one=5, wait_s=0.004)
+    turns = FairTurns(at_once=3, of_one=2, waiting_of_one=5, wait_s=0.004)
     most = 0
 
     async def come() -> None:

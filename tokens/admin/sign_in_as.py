@@ -29,7 +29,7 @@ from ironauth.infrastructure.http import client_context, cookies
 from tokens.errors import SigningKeyMissing
 from tokens.sessions import refresh_token, services
 from tokens.sessions.acting import banner, rules
-from tokens.sessions.acting.banner import Told
+from tokens.sessions.acting.banner import ActingFacts
 from tokens.sessions.transport import set_cookies
 
 _NAME = "accounts_user_sign_in_as"
@@ -106,7 +106,7 @@ def _begun(request: HttpRequest, user: User, reason: str) -> HttpResponse:
     if session is not None:
         by = f"{caller.name} ({caller.email})" if caller.name else caller.email
         end = clock.now() + timedelta(seconds=pair.refresh_expires_in)
-        banner.give(response, Told(session.session_id, by, user.email, end))
+        banner.give(response, ActingFacts(session.session_id, by, user.email, end))
     return response
 
 

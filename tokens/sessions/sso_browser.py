@@ -27,7 +27,7 @@ from tokens.sessions.sso_session import MOST_IN_BROWSER, SEPARATOR, SsoCookie
 MOST_OTHERS: Final = MOST_IN_BROWSER - 1
 
 
-class Held(NamedTuple):
+class BrowserSession(NamedTuple):
     """A session of the browser, and the cookie that names it."""
 
     cookie: SsoCookie
@@ -40,18 +40,18 @@ def read_all(request: HttpRequest | Request) -> tuple[SsoCookie, ...]:
     return (() if current is None else (current,)) + sso_session.read_others(request)
 
 
-def live(named: Sequence[SsoCookie]) -> list[Held]:
+def live(named: Sequence[SsoCookie]) -> list[BrowserSession]:
     """Return those of the sessions that sign their person in, in their order. 1 query each, at most 5."""
     return [held for held in to_end(named) if sso_session.signs_in(held.session)]
 
 
-def to_end(named: Sequence[SsoCookie]) -> list[Held]:
+def to_end(named: Sequence[SsoCookie]) -> list[BrowserSession]:
     """Return those of the sessions that were neither revoked nor have expired, each once. 1 query each, at most 5."""
-    found: dict[UUID, Held] = {}
+    found: dict[UUID, BrowserSession] = {}
     for cookie in dict.fromkeys(named):
         session = sso_session.find_to_end(cookie)
         if session is not None:
-            found.setdefault(session.id, Held(cookie, session))
+            found.setdefault(session.id, BrowserSession(cookie, session))
     return list(found.values())
 
 
@@ -100,7 +100,7 @@ def store(
     return dataclasses.replace(opened, others=tuple(one.cookie.text for one in kept))
 
 
-def give(response: HttpResponse, held: Sequence[Held]) -> None:
+def give(response: HttpResponse, held: Sequence[BrowserSession]) -> None:
     """Let the browser bring these sessions from now on.
 
     Args:
@@ -124,12 +124,12 @@ def give_others(response: HttpResponse, texts: Sequence[str]) -> None:
     cookies.give(response, cookie_names.SSO_OTHERS, SEPARATOR.join(texts), max_age_s=age)
 
 
-def end(held: Held) -> None:
+def end(held: BrowserSession) -> None:
     """Unit of work: end a session of the browser, as somebody there asks. What ``sso_session.end`` takes."""
     sso_session.end(session_id=held.session.id, user_id=held.session.account.id)
 
 
-def forget(request: HttpRequest | Request, response: HttpResponse, held: Sequence[Held]) -> None:
+def forget(request: HttpRequest | Request, response: HttpResponse, held: Sequence[BrowserSession]) -> None:
     """Let the browser bring these of its sessions alone. No other one becomes the current one by that.
 
     So nobody goes on as somebody they have not chosen.
@@ -146,7 +146,7 @@ def forget(request: HttpRequest | Request, response: HttpResponse, held: Sequenc
         give_others(response, [one.cookie.text for one in held if one.cookie != current])
 
 
-def of(held: Sequence[Held], session_id: UUID | None) -> Held | None:
+def of(held: Sequence[BrowserSession], session_id: UUID | None) -> BrowserSession | None:
     """Return a session of the browser, None for any other.
 
     Args:

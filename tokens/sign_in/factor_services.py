@@ -6,7 +6,7 @@ from accounts.mfa.errors import SecondFactorRefused
 from accounts.mfa.reauthentication import SecondFactorMethod
 from accounts.mfa.second_factor import refused
 from accounts.users import reauthentication
-from accounts.users.proofs import Asked, Proof, Shown
+from accounts.users.proofs import Evidence, Proof, ProofRequest
 from accounts.users.reauthentication import reauthenticate
 from ironauth.infrastructure.cache.two_level import token_cache
 from ironauth.infrastructure.core.errors import ValidationFailed
@@ -25,7 +25,7 @@ from tokens.sign_in.services import open_session
 log = get_logger()
 
 
-async def sign_in_with_factor(*, token: str, shown: Shown, context: ClientContext) -> TokenPair:
+async def sign_in_with_factor(*, token: str, shown: Evidence, context: ClientContext) -> TokenPair:
     """Open a session for the person whose password ``token`` stands for, and return its tokens.
 
     Args:
@@ -43,7 +43,7 @@ async def sign_in_with_factor(*, token: str, shown: Shown, context: ClientContex
     return token_pair(await open_session(proof, context=context), key, mark)
 
 
-async def verify_second_factor(*, token: str, shown: Shown, context: ClientContext) -> BySecondFactor:
+async def verify_second_factor(*, token: str, shown: Evidence, context: ClientContext) -> BySecondFactor:
     """Return the proof of the person whose password ``token`` stands for, by their second factor.
 
     Args:
@@ -62,13 +62,13 @@ async def verify_second_factor(*, token: str, shown: Shown, context: ClientConte
     if ticket is None:
         raise InvalidMfaToken
     found = await database().read(units.holder_of, ticket)
-    factor = await factors.judge(shown, Asked(ticket.user_id, Event.SIGN_IN, context.address))
+    factor = await factors.judge(shown, ProofRequest(ticket.user_id, Event.SIGN_IN, context.address))
     if factor is None:
         raise ValidationFailed(errors=[SecondFactorMethod.missing])
     return BySecondFactor(ticket, factor, found.email)
 
 
-async def step_up(*, principal: Principal, shown: Shown, address: str) -> None:
+async def step_up(*, principal: Principal, shown: Evidence, address: str) -> None:
     """Let the caller prove who they are once more: with a second factor where they have one, else with the password.
 
     Args:
@@ -83,7 +83,7 @@ async def step_up(*, principal: Principal, shown: Shown, address: str) -> None:
         Overloaded: (503) the hash pool is full; ``TotpUnreadable`` when the secret cannot be read.
     """
     found = await reauthentication.active_user(principal.id)
-    asked = Asked(principal.id, Event.STEP_UP, address, principal.session_id)
+    asked = ProofRequest(principal.id, Event.STEP_UP, address, principal.session_id)
     await confirm_session(principal=principal, proof=await reauthenticate(found, shown, asked))
 
 
@@ -104,6 +104,6 @@ async def confirm_session(*, principal: Principal, proof: Proof | None) -> None:
             units.step_up, session_id=principal.session_id, user_id=principal.id, amr=amr, proof=proof
         )
     except SecondFactorRefused as error:
-        await refused(Asked(principal.id, Event.STEP_UP, session_id=principal.session_id), error.code)
+        await refused(ProofRequest(principal.id, Event.STEP_UP, session_id=principal.session_id), error.code)
         raise
     log.info("stepped_up", user_id=str(principal.id), session_id=str(principal.session_id), amr=amr)

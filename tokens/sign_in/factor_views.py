@@ -10,7 +10,7 @@ from accounts.errors import InvalidCredentials, InvalidEmailCode
 from accounts.mfa import factors
 from accounts.mfa.errors import InvalidMfaCode
 from accounts.mfa.passkeys.errors import InvalidPasskey
-from accounts.users.proofs import Shown
+from accounts.users.proofs import Evidence
 from ironauth.infrastructure.api.views import ApiRequest, AsyncAPIView
 from ironauth.infrastructure.core.errors import Overloaded, Throttled, ValidationFailed
 from ironauth.infrastructure.http import client_context
@@ -47,7 +47,7 @@ class SignInMfaView(AsyncAPIView):
         data = await self.validated(request, SignInMfaInput)
         context = context_of_sign_in(request._request, data["transport"])  # noqa: SLF001 - Django's request
         pair = await factor_services.sign_in_with_factor(
-            token=data["mfa_token"], shown=Shown.in_body(data), context=context
+            token=data["mfa_token"], shown=Evidence.in_body(data), context=context
         )
         return token_response(pair, context, data["transport"])
 
@@ -76,6 +76,6 @@ class StepUpView(AsyncAPIView):
         data = await self.validated(request, StepUpInput)
         await factor_services.step_up(
             principal=request.auth,
-            shown=Shown.in_body(data),
+            shown=Evidence.in_body(data),
             address=client_context.address_of(request),
         )

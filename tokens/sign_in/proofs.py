@@ -18,14 +18,14 @@ from accounts.lockout import throttling
 from accounts.lockout.throttling import Attempt
 from accounts.mfa.errors import SecondFactorRefused
 from accounts.mfa.kept_devices import queries as kept_devices
-from accounts.mfa.kept_devices.queries import Kept
+from accounts.mfa.kept_devices.queries import LiveDevice
 from accounts.mfa.passkeys import proofs as passkey_proofs
 from accounts.mfa.passkeys.errors import InvalidPasskey
 from accounts.mfa.passkeys.proofs import PasskeyProof
 from accounts.mfa.second_factor import refused
 from accounts.outbox import tokens as email_tokens
 from accounts.users import queries as user_queries
-from accounts.users.proofs import Asked, Proof
+from accounts.users.proofs import Proof, ProofRequest
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.errors import DomainError
 from ironauth.infrastructure.db import single_use
@@ -112,7 +112,7 @@ class ByKeptDevice:
 
     amr: ClassVar[str] = f"{BY_PASSWORD} {BY_KEPT_DEVICE}"
 
-    kept: Kept
+    kept: LiveDevice
     attempt: Attempt | None = None
 
     @property
@@ -199,7 +199,7 @@ class BySecondFactor:
     async def record_refusal(self, error: DomainError, context: ClientContext) -> None:
         """Leave in the trail that the factor was used before."""
         if isinstance(error, SecondFactorRefused):
-            await refused(Asked(self.user_id, Event.SIGN_IN), error.code)
+            await refused(ProofRequest(self.user_id, Event.SIGN_IN), error.code)
 
 
 class _AccountChanged(InvalidPasskey):

@@ -16,7 +16,7 @@ from accounts.outbox import tokens as email_tokens
 from accounts.users import queries as user_queries
 from accounts.users import services as accounts
 from accounts.users.outputs import Account
-from accounts.users.proofs import Shown
+from accounts.users.proofs import Evidence
 from accounts.users.services import Authenticated
 from ironauth.infrastructure.cache.two_level import token_cache
 from ironauth.infrastructure.core import clock
@@ -207,7 +207,7 @@ async def _second_factor_asked(user_id: UUID) -> None:
 
 
 async def change_password(
-    *, principal: Principal, shown: Shown, new_password: str, context: ClientContext
+    *, principal: Principal, shown: Evidence, new_password: str, context: ClientContext
 ) -> TokenPair:
     """Set a new password, which ends every session, and open a new session for the caller, of the same client.
 

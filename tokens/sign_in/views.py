@@ -15,7 +15,7 @@ from accounts.errors import (
     PasswordChangeRequired,
     StepUpRequired,
 )
-from accounts.users.proofs import Shown
+from accounts.users.proofs import Evidence
 from ironauth.config.cookies import REFRESH
 from ironauth.infrastructure.api.parsers import FormParser, JSONParser
 from ironauth.infrastructure.api.views import ApiRequest, AsyncAPIView
@@ -277,7 +277,7 @@ class PasswordView(AsyncAPIView):
         data = await self.validated(request, ChangePasswordInput)
         pair = await services.change_password(
             principal=request.auth,
-            shown=Shown(password=data["current_password"]),
+            shown=Evidence(password=data["current_password"]),
             new_password=data["new_password"],
             context=client_context.context_of(request._request),  # noqa: SLF001 - Django's request
         )

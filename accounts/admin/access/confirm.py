@@ -78,7 +78,7 @@ def confirm(site: AdminSite, request: HttpRequest) -> HttpResponse:
         return _confirmed(request, user, next_url, by_factor=False)
     details = {"on_the_way_to": Event.STEP_UP.value}
     audit.record(Event.SECOND_FACTOR_ASKED, actor_id=user.pk, user_id=user.pk, details=details)
-    admin_step_up.half_proved(request, next_url)
+    admin_step_up.note_first_step(request, next_url)
     return redirect(_STEP.here)
 
 
@@ -89,7 +89,7 @@ def confirm_code(site: AdminSite, request: HttpRequest) -> HttpResponse:
         site: The admin site whose session is confirmed.
         request: From a member of staff whose password was right a moment ago.
     """
-    next_url, user = admin_step_up.half(request), _caller(request)
+    next_url, user = admin_step_up.first_step(request), _caller(request)
     if next_url is None:
         messages.warning(request, _AGAIN)
         return redirect("admin:confirm")

@@ -29,7 +29,7 @@ from accounts.mfa.totp import codes as totp
 from accounts.mfa.totp import services as totp_services
 from accounts.mfa.totp.errors import MfaAlreadyEnabled, MfaNotStarted, TotpUnreadable
 from accounts.users.models import User
-from accounts.users.proofs import Asked, Shown
+from accounts.users.proofs import Evidence, ProofRequest
 from ironauth.infrastructure.core import strict_json
 from ironauth.infrastructure.core.errors import NotAuthenticated, Overloaded, Throttled
 from ironauth.infrastructure.crypto.master_keys import MasterKeyMissingError
@@ -84,7 +84,7 @@ class ProofForm(CodeForm):
 
     def __init__(self, data: Any = None, *, user: User, address: str, step: Step) -> None:
         super().__init__(data, user=user)
-        self.asked = Asked(user.pk, step.event, address)
+        self.asked = ProofRequest(user.pk, step.event, address)
         #: Whether a code was typed; else the page's script sent the answer of an authenticator.
         self.typed = self.is_bound and "credential" not in self.data
         self.fields["code"].required = self.typed
@@ -95,10 +95,10 @@ class ProofForm(CodeForm):
         if self.typed and "code" not in sent:  # none was typed
             return sent
         if self.typed:
-            shown = Shown(code=sent["code"])
+            shown = Evidence(code=sent["code"])
         else:
             answer = _answer(sent.get("credential", ""))
-            shown = Shown(challenge_token=sent.get("challenge_token", ""), credential=answer)
+            shown = Evidence(challenge_token=sent.get("challenge_token", ""), credential=answer)
         try:
             async_to_sync(services.prove)(shown, self.asked)
         except Overloaded as refused:
@@ -171,7 +171,7 @@ def prove(site: AdminSite, request: HttpRequest) -> HttpResponse:
         site: The admin site that is signed in to.
         request: Its session remembers whose password was right.
     """
-    pending = admin_sign_in.half(request, enrolling=False)
+    pending = admin_sign_in.first_step(request, enrolling=False)
     if pending is None:
         return _begin_again(request)
     asking = second_step(site, request, pending.user, SIGN_IN, again=reverse("admin:login"))
@@ -210,7 +210,7 @@ def set_up(site: AdminSite, request: HttpRequest) -> HttpResponse:
         site: The admin site that is signed in to.
         request: Its session remembers whose password was right, and the sealed secret.
     """
-    pending = admin_sign_in.half(request, enrolling=True)
+    pending = admin_sign_in.first_step(request, enrolling=True)
     shown = _shown(pending) if pending is not None and not factors.methods_of(pending.user.pk) else None
     if pending is None or shown is None:
         return _begin_again(request)

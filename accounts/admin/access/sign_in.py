@@ -29,7 +29,7 @@ from ironauth.infrastructure.http import client_context
 CODE_S: Final = 300
 #: The same for people who have to install an app first.
 ENROL_S: Final = 900
-_HALF: Final = "ironauth_half_signed_in"
+_FIRST_STEP: Final = "ironauth_half_signed_in"
 _PROVED: Final = "ironauth_second_factor"
 #: In a session: when a second factor was proved in it, unix seconds (``step_up``).
 FACTOR_AT: Final = "ironauth_factor_at"
@@ -76,7 +76,7 @@ def begin(request: HttpRequest, user: Any, next_url: str, *, setup: tuple[str, b
         setup: The master key's id and the sealed TOTP secret, for somebody who has to set up a factor first.
     """
     sign_out(request)
-    request.session[_HALF] = {
+    request.session[_FIRST_STEP] = {
         "user": str(user.pk),
         "backend": user.backend,
         "hash": user.get_session_auth_hash(),
@@ -86,14 +86,14 @@ def begin(request: HttpRequest, user: Any, next_url: str, *, setup: tuple[str, b
     }
 
 
-def half(request: HttpRequest, *, enrolling: bool) -> PendingSignIn | None:
+def first_step(request: HttpRequest, *, enrolling: bool) -> PendingSignIn | None:
     """Return who has given the right password and has a second step to take; None when it is too late. One query.
 
     Args:
         request: Its session holds the state that ``begin`` left.
         enrolling: Whether somebody is wanted who sets up a factor, instead of proving one.
     """
-    state: Any = request.session.get(_HALF)
+    state: Any = request.session.get(_FIRST_STEP)
     if not state or (state["setup"] is not None) != enrolling:
         return None
     if abs(clock.unix() - state["at"]) >= (ENROL_S if enrolling else CODE_S):
@@ -116,7 +116,7 @@ def complete(request: HttpRequest, pending: PendingSignIn) -> None:
     """
     with transaction.atomic():
         throttling.succeeded_in_full(email=pending.user.email, context=client_context.context_of(request))
-    del request.session[_HALF]
+    del request.session[_FIRST_STEP]
     login(request, pending.user)
     request.session[_PROVED] = True
     request.session[FACTOR_AT] = int(clock.unix())

@@ -24,7 +24,7 @@ from ironauth.infrastructure.admin.actions import needs_step_up
 from ironauth.infrastructure.core import clock
 
 _PROVED_AT: Final = "ironauth_proved_at"
-_HALF: Final = "ironauth_half_proved"
+_FIRST_STEP: Final = "ironauth_half_proved"
 
 
 def connect() -> None:
@@ -101,26 +101,26 @@ def proved(request: HttpRequest, *, by_factor: bool) -> None:
         request: Its request.
         by_factor: Whether a second factor was proved, not the password alone.
     """
-    request.session.pop(_HALF, None)
+    request.session.pop(_FIRST_STEP, None)
     request.session.cycle_key()
     request.session[_PROVED_AT] = int(clock.unix())
     if by_factor:
         request.session[FACTOR_AT] = request.session[_PROVED_AT]
 
 
-def half_proved(request: HttpRequest, next_url: str) -> None:
+def note_first_step(request: HttpRequest, next_url: str) -> None:
     """Note that the password was right, and a second factor has to follow.
 
     Args:
         request: Its session remembers the time, for the second step.
         next_url: Where to go once the second factor is proved.
     """
-    request.session[_HALF] = {"at": clock.unix(), "next": next_url}
+    request.session[_FIRST_STEP] = {"at": clock.unix(), "next": next_url}
 
 
-def half(request: HttpRequest) -> str | None:
+def first_step(request: HttpRequest) -> str | None:
     """Return where to go once the second factor is right; None without a password of the last 300 seconds."""
-    state: Any = request.session.get(_HALF)
+    state: Any = request.session.get(_FIRST_STEP)
     if not state or abs(clock.unix() - state["at"]) >= CODE_S:
         return None
     next_url: str = state["next"]

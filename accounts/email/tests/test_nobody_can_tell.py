@@ -193,7 +193,7 @@ def test_the_admin_does_not_tell_either(make_user: MakeUser, settings: Settings,
         settle(kind, make_user)
         events = trail()
         with transaction.atomic():
-            sign_up_units.create_untold(email=EMAIL, encoded=make_password(GUESS), name="")
+            sign_up_units.create_quietly(email=EMAIL, encoded=make_password(GUESS), name="")
         pages, jobs = [], hash_pool().stats().completed
         for _ in range(12):
             answer = Client().post(url, {"username": EMAIL, "password": GUESS, "next": "/admin/"})

@@ -17,7 +17,7 @@ from accounts.transfer import records as outcomes
 from accounts.transfer import services
 from accounts.transfer.models import UserImport
 from accounts.transfer.records import MalformedError, Note, Reason
-from accounts.transfer.services import Told
+from accounts.transfer.services import RecordOutcome
 from accounts.transfer.sources import Options, people
 from accounts.transfer.sources.registry import SOURCES
 from ironauth.config import addresses
@@ -128,12 +128,12 @@ class Command(BaseCommand):
 class _Progress:
     """Counts records, shows how far it is once a second, and writes the report."""
 
-    def __init__(self, command: BaseCommand, report: Callable[[Told], None]) -> None:
+    def __init__(self, command: BaseCommand, report: Callable[[RecordOutcome], None]) -> None:
         self.count = 0
         self._command, self._report = command, report
         self._began = self._shown = time.monotonic()
 
-    def __call__(self, told: Told) -> None:
+    def __call__(self, told: RecordOutcome) -> None:
         """Take note of one record."""
         self.count += 1
         self._report(told)
@@ -144,7 +144,7 @@ class _Progress:
             self._command.stderr.write(f"{self.count:,} records, {rate:,.0f} a second")
 
 
-def _report(stack: ExitStack, path: Path | None) -> Callable[[Told], None]:
+def _report(stack: ExitStack, path: Path | None) -> Callable[[RecordOutcome], None]:
     """Return what writes a record's outcome to the report, where one is asked for."""
     if path is None:
         return lambda _: None
@@ -153,7 +153,7 @@ def _report(stack: ExitStack, path: Path | None) -> Callable[[Told], None]:
     except OSError as error:
         raise CommandError(f"The report cannot be written: {error}") from error
 
-    def write(told: Told) -> None:
+    def write(told: RecordOutcome) -> None:
         line = {
             "record": told.number,
             "id": told.external_id,

@@ -17,7 +17,7 @@ from ironauth.infrastructure.db.compiled import CompiledDelete, Param
 FORGET: Final = CompiledDelete(lambda: KeptDevice.objects.filter(user_id=Param("user_id", models.UUIDField())))
 
 
-class Kept(NamedTuple):
+class LiveDevice(NamedTuple):
     """A kept device that a sign-in brings, and the account it is of. ``proved_at``: when its person proved a factor."""
 
     id: uuid.UUID
@@ -31,7 +31,7 @@ def digest_of(secret: str) -> str:
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
-def find(*, user_id: uuid.UUID, epoch: int, secret: str) -> Kept | None:
+def find(*, user_id: uuid.UUID, epoch: int, secret: str) -> LiveDevice | None:
     """Return the live device of this person that has this secret. One query.
 
     Args:
@@ -40,10 +40,10 @@ def find(*, user_id: uuid.UUID, epoch: int, secret: str) -> Kept | None:
         secret: What the browser brings.
     """
     row = _live().filter(user_id=user_id, epoch=epoch, digest=digest_of(secret)).first()
-    return None if row is None else Kept(row.pk, user_id, epoch, row.created_at)
+    return None if row is None else LiveDevice(row.pk, user_id, epoch, row.created_at)
 
 
-def use(kept: Kept) -> bool:
+def use(kept: LiveDevice) -> bool:
     """Note that a device was used; return False where it was ended, or has expired, since it was found. One query."""
     return _live().filter(pk=kept.id, user_id=kept.user_id, epoch=kept.epoch).update(last_used_at=clock.now()) == 1
 

@@ -7,7 +7,7 @@ import msgspec
 from django.http import HttpResponse
 
 from accounts.mfa.kept_devices import queries, units
-from accounts.mfa.kept_devices.queries import Kept
+from accounts.mfa.kept_devices.queries import LiveDevice
 from ironauth.config.cookies import KEPT_DEVICE
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.errors import DomainError, NotFound
@@ -27,7 +27,7 @@ class KeptDeviceOut(msgspec.Struct, frozen=True):
     current: bool
 
 
-async def find(*, user_id: uuid.UUID, epoch: int, secret: str) -> Kept | None:
+async def find(*, user_id: uuid.UUID, epoch: int, secret: str) -> LiveDevice | None:
     """Return the live device of this person that has this secret.
 
     Args:

@@ -18,7 +18,7 @@ from accounts.mfa.passkeys.challenges import Purpose
 from accounts.mfa.passkeys.models import Passkey
 from accounts.mfa.passkeys.proofs import PasskeyProof
 from accounts.mfa.second_factor import SecondFactor
-from accounts.users.proofs import Asked, Shown
+from accounts.users.proofs import Evidence, ProofRequest
 from ironauth.infrastructure.db.compiled import CompiledSelect, Param
 
 PASSKEY: Final = "passkey"
@@ -64,11 +64,11 @@ class Passkeys(SecondFactor):
         count = len(has.passkeys)
         return "" if not count else "1 passkey" if count == 1 else f"{count} passkeys"
 
-    def accepts(self, shown: Shown) -> bool:
+    def accepts(self, shown: Evidence) -> bool:
         """Tell whether there is an answer to a challenge."""
         return shown.challenge_token is not None and shown.credential is not None
 
-    async def judge(self, shown: Shown, asked: Asked) -> PasskeyProof:
+    async def judge(self, shown: Evidence, asked: ProofRequest) -> PasskeyProof:
         """Return what proves that the person has a passkey. See ``proofs.judge``."""
         return await passkey_proofs.judge(
             shown.credential or {},
@@ -80,7 +80,7 @@ class Passkeys(SecondFactor):
             session_id=asked.session_id,
         )
 
-    async def challenge(self, asked: Asked) -> str:
+    async def challenge(self, asked: ProofRequest) -> str:
         """Return the options of `navigator.credentials.get()` as JSON. One query."""
         options = await passkey_services.assertion_options(_PURPOSES[asked.event], user_id=asked.user_id)
         return msgspec.json.encode(options).decode()

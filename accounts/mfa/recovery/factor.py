@@ -24,7 +24,7 @@ from accounts.outbox import queue as outbox
 from accounts.outbox.kinds import Kind
 from accounts.passwords import hashing as passwords
 from accounts.passwords.hashing import Verdict
-from accounts.users.proofs import Asked, Shown
+from accounts.users.proofs import Evidence, ProofRequest
 from ironauth.infrastructure.db.compiled import CompiledDelete, CompiledSelect, Param
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.hashing import claims as hash_claims
@@ -93,11 +93,11 @@ class RecoveryCodes(SecondFactor):
         """Return how many are left."""
         return f"{has.recovery_codes_left} recovery codes left"
 
-    def accepts(self, shown: Shown) -> bool:
+    def accepts(self, shown: Evidence) -> bool:
         """Tell whether there is a code; asked after the kinds that know their own codes by the form."""
         return shown.code is not None
 
-    async def judge(self, shown: Shown, asked: Asked) -> RecoveryProof:
+    async def judge(self, shown: Evidence, asked: ProofRequest) -> RecoveryProof:
         """Return what proves that the person has the code. One query, and one Argon2 run whether or not they have it.
 
         Raises:

@@ -11,14 +11,16 @@ from accounts.mfa.recovery import units
 from accounts.mfa.recovery.units import Hashes
 from accounts.passwords import hashing as passwords
 from accounts.users import reauthentication
-from accounts.users.proofs import Asked, Shown
+from accounts.users.proofs import Evidence, ProofRequest
 from accounts.users.reauthentication import reauthenticate
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.hashing.pool import hash_pool
 from ironauth.infrastructure.telemetry.logs import get_logger
 
 
-async def new_recovery_codes(*, user_id: uuid.UUID, shown: Shown, session_id: uuid.UUID | None = None) -> RecoveryCodes:
+async def new_recovery_codes(
+    *, user_id: uuid.UUID, shown: Evidence, session_id: uuid.UUID | None = None
+) -> RecoveryCodes:
     """Return ten new codes; all older ones are worthless.
 
     Args:
@@ -36,7 +38,7 @@ async def new_recovery_codes(*, user_id: uuid.UUID, shown: Shown, session_id: uu
     found = await reauthentication.active_user(user_id)
     if not found.methods:
         raise MfaNotEnabled
-    await reauthenticate(found, shown, Asked(user_id, Event.RECOVERY_CODES_CREATED, session_id=session_id))
+    await reauthenticate(found, shown, ProofRequest(user_id, Event.RECOVERY_CODES_CREATED, session_id=session_id))
     await rate_limits.admit_account(rate_limits.NEW_FACTOR, user_id=user_id)
     codes = recovery_codes.new_codes()
     hashes = await hashed(codes)

@@ -8,7 +8,7 @@ from accounts.mfa.inputs import PasswordInput
 from accounts.mfa.outputs import RecoveryCodes
 from accounts.mfa.recovery import services
 from accounts.users import step_up
-from accounts.users.proofs import Shown
+from accounts.users.proofs import Evidence
 from accounts.users.signed_in import signed_in
 from ironauth.infrastructure.api.views import ApiRequest, AsyncAPIView
 from ironauth.infrastructure.core.errors import Overloaded, Throttled, ValidationFailed
@@ -35,4 +35,6 @@ class RecoveryCodesView(AsyncAPIView):
         who = signed_in(request)
         data = await self.validated(request, PasswordInput)
         step_up.require_recent(who)
-        return await services.new_recovery_codes(user_id=who.id, session_id=who.session_id, shown=Shown.in_body(data))
+        return await services.new_recovery_codes(
+            user_id=who.id, session_id=who.session_id, shown=Evidence.in_body(data)
+        )

@@ -4,19 +4,19 @@ import pytest
 
 from accounts.mfa.factors import FACTORS
 from accounts.users import second_factors
-from accounts.users.proofs import Shown
+from accounts.users.proofs import Evidence
 
 
 @pytest.mark.parametrize(
     ("shown", "kind"),
     [
-        (Shown(code="123456"), "Totp"),
-        (Shown(code="aaaa-bbbb"), "RecoveryCodes"),
-        (Shown(challenge_token="c", credential={}), "Passkeys"),
-        (Shown(code="123456", challenge_token="c", credential={}), "Passkeys"),
+        (Evidence(code="123456"), "Totp"),
+        (Evidence(code="aaaa-bbbb"), "RecoveryCodes"),
+        (Evidence(challenge_token="c", credential={}), "Passkeys"),
+        (Evidence(code="123456", challenge_token="c", credential={}), "Passkeys"),
     ],
 )
-def test_a_passkey_goes_before_a_code(shown: Shown, kind: str) -> None:
+def test_a_passkey_goes_before_a_code(shown: Evidence, kind: str) -> None:
     """What is sent is judged by one kind: a code by its form, and a passkey's answer before any code."""
     assert type(next(factor for factor in FACTORS if factor.accepts(shown))).__name__ == kind
 

@@ -25,7 +25,7 @@ from accounts.mfa.totp.errors import MfaAlreadyEnabled, TotpUnreadable
 from accounts.mfa.totp.factor import TotpProof
 from accounts.mfa.totp.models import TotpFactor
 from accounts.users.models import User
-from accounts.users.proofs import Asked, Proof, Shown
+from accounts.users.proofs import Evidence, Proof, ProofRequest
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.errors import NotAuthenticated
 
@@ -90,14 +90,14 @@ def test_an_older_step_is_refused_before_anything_is_written(owner: User, monkey
     step = 2_000
     monkeypatch.setattr(clock, "_source", lambda: step * 30.0)
     code, before = (totp._app(SECRET).generate_otp(one) for one in (step, step - 1))
-    asked = Asked(owner.pk, Event.ADMIN_SIGN_IN)
-    assert judge(Shown(code=before), asked) == TotpProof(owner.pk, step - 1)
-    proof = judge(Shown(code=code), asked)
+    asked = ProofRequest(owner.pk, Event.ADMIN_SIGN_IN)
+    assert judge(Evidence(code=before), asked) == TotpProof(owner.pk, step - 1)
+    proof = judge(Evidence(code=code), asked)
     assert proof == TotpProof(owner.pk, step)
     assert proof.use()
     for used in (before, code):
         with pytest.raises(InvalidMfaCode):
-            judge(Shown(code=used), asked)
+            judge(Evidence(code=used), asked)
 
 
 def test_recovery_codes_alone_are_no_factor(owner: User) -> None:
@@ -140,7 +140,7 @@ def test_resealing_says_what_is_lost(owner: User) -> None:
         with pytest.raises(CommandError, match="1 secrets do not open"):
             call_command("reseal_secrets", stdout=out)
         with pytest.raises(TotpUnreadable):
-            judge(Shown(code="123456"), Asked(owner.pk, Event.ADMIN_SIGN_IN))
+            judge(Evidence(code="123456"), ProofRequest(owner.pk, Event.ADMIN_SIGN_IN))
     assert out.getvalue().strip() == "resealed=0 left=1 newest=t2"
     event = AuditEvent.objects.get(event="secrets_resealed")
     assert (event.outcome, event.details) == ("failure", {"resealed": 0, "left": 1, "master_key": "t2"})

@@ -25,7 +25,7 @@ from accounts.mfa.totp.units import TOTP
 from accounts.outbox import queue as outbox
 from accounts.outbox.kinds import Kind
 from accounts.users import queries as user_queries
-from accounts.users.proofs import Asked, Shown
+from accounts.users.proofs import Evidence, ProofRequest
 from ironauth.infrastructure.core.errors import Unavailable
 from ironauth.infrastructure.crypto.master_keys import MasterKeyMissingError
 from ironauth.infrastructure.crypto.sealing import SealBrokenError
@@ -95,13 +95,13 @@ class Totp(SecondFactor):
         """Seal the secrets that apps share with us. See ``units.reseal``."""
         return units.reseal(batch=batch)
 
-    def accepts(self, shown: Shown) -> bool:
+    def accepts(self, shown: Evidence) -> bool:
         """Tell whether a code has the form of an app's; a passkey's answer sent with it goes first."""
         if shown.challenge_token is not None and shown.credential is not None:
             return False
         return shown.code is not None and totp.is_code(without_spaces(shown.code))
 
-    async def judge(self, shown: Shown, asked: Asked) -> TotpProof:
+    async def judge(self, shown: Evidence, asked: ProofRequest) -> TotpProof:
         """Return the proof that the person has the app.
 
         After the tenth wrong code in a row the person gets a message, because somebody who tries codes has the
@@ -116,7 +116,7 @@ class Totp(SecondFactor):
         return await asyncio.shield(_counted(without_spaces(shown.code or ""), asked))
 
 
-async def _counted(code: str, asked: Asked) -> TotpProof:
+async def _counted(code: str, asked: ProofRequest) -> TotpProof:
     """Judge a code for `Totp.judge`."""
     attempt = await throttling.admit_second_factor(user_id=asked.user_id)
     try:

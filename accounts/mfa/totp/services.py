@@ -21,7 +21,7 @@ from accounts.mfa.totp.errors import MfaNotStarted
 from accounts.mfa.totp.outputs import TotpSetup
 from accounts.mfa.totp.units import TOTP
 from accounts.users import reauthentication
-from accounts.users.proofs import Asked, Shown
+from accounts.users.proofs import Evidence, ProofRequest
 from accounts.users.reauthentication import reauthenticate
 from ironauth.infrastructure.crypto.master_keys import MasterKeyMissingError
 from ironauth.infrastructure.crypto.sealing import SealBrokenError
@@ -89,7 +89,7 @@ async def confirm_totp(
         raise MfaNotStarted from error  # nobody depends on it yet: a new one is quickly made
     step = totp.step_of(typed, secret) if totp.is_code(typed) else None
     if step is None:
-        await refused(Asked(user_id, Event.MFA_ENABLED, session_id=session_id))
+        await refused(ProofRequest(user_id, Event.MFA_ENABLED, session_id=session_id))
         raise InvalidMfaCode(_NOT_YET)
     await rate_limits.admit_account(rate_limits.NEW_FACTOR, user_id=user_id)
     codes = recovery_codes.new_codes()
@@ -107,7 +107,7 @@ async def confirm_totp(
     return RecoveryCodes(tuple(codes))
 
 
-async def remove_totp(*, user_id: uuid.UUID, shown: Shown, session_id: uuid.UUID | None = None) -> None:
+async def remove_totp(*, user_id: uuid.UUID, shown: Evidence, session_id: uuid.UUID | None = None) -> None:
     """Take the app away.
 
     Args:
@@ -123,6 +123,6 @@ async def remove_totp(*, user_id: uuid.UUID, shown: Shown, session_id: uuid.UUID
     found = await reauthentication.active_user(user_id)
     if TOTP not in found.methods:
         raise MfaNotEnabled
-    await reauthenticate(found, shown, Asked(user_id, Event.MFA_DISABLED, session_id=session_id))
+    await reauthenticate(found, shown, ProofRequest(user_id, Event.MFA_DISABLED, session_id=session_id))
     await database().write(units.remove_totp, user_id=user_id, old=found.encoded, session_id=session_id)
     get_logger().info("mfa_disabled", user_id=str(user_id), method=TOTP)

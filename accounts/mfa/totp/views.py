@@ -10,7 +10,7 @@ from accounts.mfa.totp import services
 from accounts.mfa.totp.errors import MfaAlreadyEnabled, MfaNotStarted
 from accounts.mfa.totp.outputs import TotpSetup
 from accounts.users import step_up
-from accounts.users.proofs import Shown
+from accounts.users.proofs import Evidence
 from accounts.users.signed_in import signed_in
 from ironauth.infrastructure.api.views import ApiRequest, AsyncAPIView
 from ironauth.infrastructure.core.errors import Overloaded, Throttled, ValidationFailed
@@ -49,7 +49,7 @@ class TotpView(AsyncAPIView):
         who = signed_in(request)
         data = await self.validated(request, PasswordInput)
         step_up.require_recent(who)
-        await services.remove_totp(user_id=who.id, session_id=who.session_id, shown=Shown.in_body(data))
+        await services.remove_totp(user_id=who.id, session_id=who.session_id, shown=Evidence.in_body(data))
 
 
 class TotpConfirmView(AsyncAPIView):

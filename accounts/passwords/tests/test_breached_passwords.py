@@ -38,7 +38,7 @@ from accounts.staff import services as staff_services
 from accounts.users import queries as user_queries
 from accounts.users import services, units
 from accounts.users.models import User
-from accounts.users.proofs import Shown
+from accounts.users.proofs import Evidence
 from ironauth.infrastructure.core.errors import ValidationFailed
 
 STOLEN = "plum carpet sings at noon"
@@ -254,7 +254,7 @@ async def sign_up(user: User, password: str) -> None:
 
 
 async def change(user: User, password: str) -> None:
-    await services.change_password(user_id=user.pk, shown=Shown(password=PASSWORD), new_password=password)
+    await services.change_password(user_id=user.pk, shown=Evidence(password=PASSWORD), new_password=password)
 
 
 async def create(user: User, password: str) -> None:
@@ -325,7 +325,7 @@ async def test_a_sign_in_is_a_flag_and_not_a_refusal(api: httpx.AsyncClient, use
     assert flagged.password_flagged_at is not None
     assert flagged.session_epoch == 0
     assert await AuditEvent.objects.filter(event="password_flagged", user_id=user.pk).acount() == 1
-    await services.change_password(user_id=user.pk, shown=Shown(password=PASSWORD), new_password=STOLEN)
+    await services.change_password(user_id=user.pk, shown=Evidence(password=PASSWORD), new_password=STOLEN)
     assert (await sync_to_async(stored)(user)).password_flagged_at is None
     assert await sign_in_status(api, user.email, STOLEN) == 200
     assert (await sync_to_async(stored)(user)).password_flagged_at is None

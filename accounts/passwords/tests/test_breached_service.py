@@ -36,7 +36,7 @@ from accounts.passwords.tests.range_server import RangeServer, answer
 from accounts.passwords.tests.test_breached_passwords import change, create, sign_up
 from accounts.users import services
 from accounts.users.models import User
-from accounts.users.proofs import Shown
+from accounts.users.proofs import Evidence
 from ironauth.infrastructure.core.errors import Throttled, ValidationFailed
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.hashing.pool import hash_pool
@@ -384,7 +384,7 @@ async def test_strangers_cannot_have_it_asked(user: User, service: RangeServer, 
         assert len(service.requests) == asked
     for present, refusal, asked in (("wrong", InvalidCredentials, 1), (PASSWORD, ValidationFailed, 2)):
         with pytest.raises(refusal):
-            await services.change_password(user_id=user.pk, shown=Shown(password=present), new_password=STOLEN)
+            await services.change_password(user_id=user.pk, shown=Evidence(password=present), new_password=STOLEN)
         assert len(service.requests) == asked
 
 

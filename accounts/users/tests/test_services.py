@@ -22,7 +22,7 @@ from accounts.users import queries as user_queries
 from accounts.users import services
 from accounts.users.models import User
 from accounts.users.outputs import account
-from accounts.users.proofs import Shown
+from accounts.users.proofs import Evidence
 from ironauth.infrastructure.core.errors import NotAuthenticated, Overloaded, ValidationFailed
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.hashing.pool import hash_pool
@@ -153,7 +153,9 @@ async def test_failed_upgrade_never_fails_the_sign_in(user: User, settings: Sett
 
 async def test_change_of_password_ends_sessions_and_only_the_new_one_works(user: User) -> None:
     """The returned account carries the new epoch, which is committed; the old password is dead."""
-    account = await services.change_password(user_id=user.pk, shown=Shown(password=PASSWORD), new_password=NEW_PASSWORD)
+    account = await services.change_password(
+        user_id=user.pk, shown=Evidence(password=PASSWORD), new_password=NEW_PASSWORD
+    )
     assert account.session_epoch == 1
     assert (await User.objects.aget(pk=user.pk)).session_epoch == 1
     with pytest.raises(InvalidCredentials):
@@ -164,9 +166,11 @@ async def test_change_of_password_ends_sessions_and_only_the_new_one_works(user:
 async def test_change_of_password_needs_the_current_one_and_a_good_new_one(user: User) -> None:
     """A wrong current password and a new one made of one's own name change nothing."""
     with pytest.raises(InvalidCredentials):
-        await services.change_password(user_id=user.pk, shown=Shown(password="wrong"), new_password=NEW_PASSWORD)
+        await services.change_password(user_id=user.pk, shown=Evidence(password="wrong"), new_password=NEW_PASSWORD)
     with pytest.raises(ValidationFailed) as refused:
-        await services.change_password(user_id=user.pk, shown=Shown(password=PASSWORD), new_password="Mia2024!Mia2024!")
+        await services.change_password(
+            user_id=user.pk, shown=Evidence(password=PASSWORD), new_password="Mia2024!Mia2024!"
+        )
     assert [error.field for error in refused.value.errors] == ["new_password"]
     stored = await User.objects.aget(pk=user.pk)
     assert (stored.password, stored.session_epoch) == (user.password, 0)
@@ -177,7 +181,7 @@ async def test_two_changes_of_password_at_once_have_one_winner(user: User) -> No
     results = await asyncio.gather(
         *(
             services.change_password(
-                user_id=user.pk, shown=Shown(password=PASSWORD), new_password=f"{NEW_PASSWORD} {n}"
+                user_id=user.pk, shown=Evidence(password=PASSWORD), new_password=f"{NEW_PASSWORD} {n}"
             )
             for n in range(4)
         ),
@@ -191,9 +195,9 @@ async def test_two_changes_of_password_at_once_have_one_winner(user: User) -> No
 async def test_deleting_an_account_needs_its_password(user: User) -> None:
     """A wrong password deletes nothing; with the right one the account can do nothing from then on."""
     with pytest.raises(InvalidCredentials):
-        await own_account.delete_account(user_id=user.pk, shown=Shown(password="wrong"))
+        await own_account.delete_account(user_id=user.pk, shown=Evidence(password="wrong"))
     assert (await User.objects.aget(pk=user.pk)).is_active
-    await own_account.delete_account(user_id=user.pk, shown=Shown(password=PASSWORD))
+    await own_account.delete_account(user_id=user.pk, shown=Evidence(password=PASSWORD))
     assert not (await User.objects.aget(pk=user.pk)).is_active
 
 
@@ -202,9 +206,9 @@ async def test_last_superuser_cannot_delete_the_account(make_user: MakeUser) -> 
     root = await sync_to_async(make_user)(is_superuser=True, is_staff=True)
     await sync_to_async(make_user)(is_superuser=True, is_active=False)
     with pytest.raises(LastSuperuser):
-        await own_account.delete_account(user_id=root.pk, shown=Shown(password=PASSWORD))
+        await own_account.delete_account(user_id=root.pk, shown=Evidence(password=PASSWORD))
     await sync_to_async(make_user)(is_superuser=True)
-    await own_account.delete_account(user_id=root.pk, shown=Shown(password=PASSWORD))
+    await own_account.delete_account(user_id=root.pk, shown=Evidence(password=PASSWORD))
 
 
 @pytest.mark.parametrize("state", ["deleted", "inactive"])
@@ -213,8 +217,8 @@ async def test_gone_and_inactive_accounts_are_not_authenticated(state: str, user
     await (user.adelete() if state == "deleted" else User.objects.filter(pk=user.pk).aupdate(is_active=False))
     calls = [
         services.update_profile(user_id=user.pk, name="New"),
-        services.change_password(user_id=user.pk, shown=Shown(password=PASSWORD), new_password=NEW_PASSWORD),
-        own_account.delete_account(user_id=user.pk, shown=Shown(password=PASSWORD)),
+        services.change_password(user_id=user.pk, shown=Evidence(password=PASSWORD), new_password=NEW_PASSWORD),
+        own_account.delete_account(user_id=user.pk, shown=Evidence(password=PASSWORD)),
         services.end_all_sessions(user_id=user.pk),
     ]
     for call in calls:

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
-from ironauth.config.table.setting import Given, Section, Setting
+from ironauth.config.table.setting import Section, Setting, SettingValues
 
 COLOUR: Final = re.compile(r"#[0-9a-f]{6}")
 LONGEST_VERSION: Final = 32  # characters; a date, or a number
@@ -22,7 +22,7 @@ LANGUAGES: Final = ("en", "de", "fr", "es")  # as of ``settings.LANGUAGES``
 LONGEST_NAME: Final = 60  # characters; a heading on a phone of 320 px takes two lines
 
 
-def name(value: str, _given: Given) -> str:
+def name(value: str, _given: SettingValues) -> str:
     """Return the name.
 
     Raises:
@@ -33,7 +33,7 @@ def name(value: str, _given: Given) -> str:
     return value.strip()
 
 
-def colour(value: str, _given: Given) -> str:
+def colour(value: str, _given: SettingValues) -> str:
     """Return the colour in small letters, "" for none.
 
     Raises:
@@ -47,7 +47,7 @@ def colour(value: str, _given: Given) -> str:
 def text(setting: str) -> Any:
     """Return what judges a sentence of the operator's own."""
 
-    def judge(value: str, _given: Given) -> dict[str, str]:
+    def judge(value: str, _given: SettingValues) -> dict[str, str]:
         texts = _texts(value, setting) if value.lstrip().startswith("{") else {"": value}
         if any(len(one) > LONGEST_TEXT or not one.isprintable() for one in texts.values()):
             raise ImproperlyConfigured(
@@ -79,7 +79,7 @@ def _texts(value: str, setting: str) -> dict[str, str]:
 def link(setting: str) -> Any:
     """Return what judges an address that pages link to."""
 
-    def judge(value: str, _given: Given) -> str:
+    def judge(value: str, _given: SettingValues) -> str:
         parts = urlsplit(value)
         reaches = parts.netloc if parts.scheme in ("https", "http") else parts.scheme == "mailto" and parts.path
         if value and (not reaches or not value.isprintable()):
@@ -89,7 +89,7 @@ def link(setting: str) -> Any:
     return judge
 
 
-def terms_version(value: str, given: Given) -> str:
+def terms_version(value: str, given: SettingValues) -> str:
     """Return the version of the terms, "" where nobody is asked for consent.
 
     Args:
@@ -110,7 +110,7 @@ def terms_version(value: str, given: Given) -> str:
     return value
 
 
-def folders(value: str, _given: Given) -> list[str]:
+def folders(value: str, _given: SettingValues) -> list[str]:
     """Return the folder as a list, empty for none.
 
     Raises:
@@ -123,7 +123,7 @@ def folders(value: str, _given: Given) -> list[str]:
     return [value]
 
 
-def logo(value: str, given: Given) -> str:
+def logo(value: str, given: SettingValues) -> str:
     """Return the file's path below the folder.
 
     Args:
@@ -138,7 +138,7 @@ def logo(value: str, given: Given) -> str:
     return value
 
 
-def mail_logo(value: str, given: Given) -> str:
+def mail_logo(value: str, given: SettingValues) -> str:
     """Return the path of the file that messages bring along, "" for none.
 
     Args:
@@ -167,14 +167,14 @@ def image_type(file: Path) -> str:
     return next((kind for first, kind in MAIL_IMAGES.items() if start.startswith(first)), "")
 
 
-def _logo_for_mail(given: Given) -> str:
+def _logo_for_mail(given: SettingValues) -> str:
     """Return the logo of the pages where messages can have it, too."""
     value = given["IRONAUTH_BRAND_LOGO"]
     file = Path(next(iter(given["IRONAUTH_BRAND_FILES"]), ""), value)
     return value if value and image_type(file) and file.stat().st_size <= MOST_MAIL_LOGO_BYTES else ""
 
 
-def _file_of(value: str, given: Given, setting: str) -> Path:
+def _file_of(value: str, given: SettingValues, setting: str) -> Path:
     """Return a file of the operator's folder. Raises ``ImproperlyConfigured``, which names the setting."""
     folder = next(iter(given["IRONAUTH_BRAND_FILES"]), "")
     if not folder or not Path(folder, value).resolve().is_relative_to(Path(folder).resolve()):

@@ -3,7 +3,7 @@
 from ironauth.config import addresses
 from ironauth.config.checks import key_ring, refuse_weak_argon2
 from ironauth.config.environment import Limit
-from ironauth.config.table.setting import Given, Section, Setting
+from ironauth.config.table.setting import Section, Setting, SettingValues
 
 # SP 800-63B-4 §3.1.1.2: passwords of 64 characters are accepted, so none may be too short.
 PASSWORD_MUST_FIT = 64
@@ -11,7 +11,7 @@ STORED_HASH = "the most that a stored hash may ask for"  # accounts.passwords.fo
 ADDRESS = "a whole office may share one client address, and so may an attacker's machines"
 
 
-def _not_weak(parallelism: int, given: Given) -> int:
+def _not_weak(parallelism: int, given: SettingValues) -> int:
     refuse_weak_argon2(
         time_cost=given["IRONAUTH_ARGON2_TIME_COST"],
         memory_kib=given["IRONAUTH_ARGON2_MEMORY_KIB"],

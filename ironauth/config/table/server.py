@@ -11,10 +11,10 @@ from ironauth.config.checks import (
     required_secret,
 )
 from ironauth.config.environment import Limit
-from ironauth.config.table.setting import Given, Section, Setting
+from ironauth.config.table.setting import Section, Setting, SettingValues
 
 
-def _laboratory_is_here(wanted: bool, _: Given) -> bool:
+def _laboratory_is_here(wanted: bool, _: SettingValues) -> bool:
     refuse_missing_laboratory(wanted=wanted)
     return wanted
 

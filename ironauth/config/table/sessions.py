@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 from ironauth.config import addresses, asked_port, webauthn
 from ironauth.config.checks import audience, key_ring, refuse_exposed_shortcuts, refuse_idle_beyond_absolute
 from ironauth.config.environment import Environment, Limit
-from ironauth.config.table.setting import Accept, Given, Section, Setting
+from ironauth.config.table.setting import Accept, Section, Setting, SettingValues
 
 # Browsers forget a cookie after 400 days whatever it says (RFC 6265bis §5.5): no session outlasts its refresh cookie.
 COOKIE_LIFE_S = 400 * 86_400
@@ -13,14 +13,14 @@ SESSION = "a shorter one ends while a form is filled in; browsers keep no cookie
 
 
 def _idle_within(family: str) -> Accept:
-    def accept(idle_s: int, given: Given) -> int:
+    def accept(idle_s: int, given: SettingValues) -> int:
         refuse_idle_beyond_absolute(idle_s=idle_s, absolute_s=given[f"{family}_ABSOLUTE_S"], of=family)
         return idle_s
 
     return accept
 
 
-def _not_exposed(secure: bool, given: Given) -> bool:
+def _not_exposed(secure: bool, given: SettingValues) -> bool:
     refuse_exposed_shortcuts(
         debug=given["DEBUG"],
         cookie_secure=secure,
@@ -30,7 +30,7 @@ def _not_exposed(secure: bool, given: Given) -> bool:
     return secure
 
 
-def _relying_party(env: Environment, given: Given) -> tuple[str, list[str]]:
+def _relying_party(env: Environment, given: SettingValues) -> tuple[str, list[str]]:
     return webauthn.relying_party(
         env.text("IRONAUTH_WEBAUTHN_RP_ID", default=""),
         env.words("IRONAUTH_WEBAUTHN_ORIGINS"),

@@ -8,7 +8,7 @@ from ironauth.config.environment import Environment, Limit
 
 type Kind = Literal["switch", "whole", "number", "choice", "text", "words"]
 _KINDS: Final[dict[type, Kind]] = {bool: "switch", int: "whole", float: "number", str: "text", tuple: "words"}
-type Accept = Callable[[Any, "Given"], Any]
+type Accept = Callable[[Any, "SettingValues"], Any]
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Setting:
     limit: Limit | None = None
     choices: tuple[str, ...] = ()
     accept: Accept | None = None
-    read: Callable[[Environment, "Given"], Any] | None = None
+    read: Callable[[Environment, "SettingValues"], Any] | None = None
     type: str = ""
     required: bool = False
     exported: bool = True
@@ -53,7 +53,7 @@ class Setting:
         if not self.kind:
             object.__setattr__(self, "kind", "choice" if self.choices else _KINDS[type(self.default)])
 
-    def value(self, env: Environment, given: "Given") -> Any:
+    def value(self, env: Environment, given: "SettingValues") -> Any:
         """Return what the environment says, or the default. Raises ``ImproperlyConfigured``."""
         if self.read is not None:
             return self.read(env, given)
@@ -75,7 +75,7 @@ class Section:
         object.__setattr__(self, "settings", settings)
 
 
-class Given:
+class SettingValues:
     """The values of settings; each is read when it is asked for, so that a default may depend on any other."""
 
     def __init__(self, env: Environment, settings: Iterable[Setting], known: Mapping[str, Any]) -> None:

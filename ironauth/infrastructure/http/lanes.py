@@ -32,7 +32,7 @@ OURS: Final = "ironauth.urls"
 MAX_PATHS: Final = 1024
 
 
-class Turns:
+class FairTurns:
     """Lets ``at_once`` requests run, of one network at most ``of_one``; the others wait, and networks alternate.
 
     Not thread-safe: it belongs to one event loop, and so does everything that calls it.
@@ -212,7 +212,7 @@ class AdminLane:
         self.application = application
         self.threads = threads
         self._first = first
-        self._turns = Turns(
+        self._turns = FairTurns(
             at_once=FORMS_AT_ONCE, of_one=FORMS_OF_ONE_NETWORK, waiting_of_one=FORMS_WAITING, wait_s=FORM_WAIT_S
         )
 

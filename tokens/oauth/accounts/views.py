@@ -23,7 +23,7 @@ from tokens.oauth.authorize.views import EXPIRED, OAuthPage
 from tokens.oauth.logout import request as logout_request
 from tokens.oauth.logout.views import accounts_here
 from tokens.sessions import sso_browser
-from tokens.sessions.sso_browser import Held
+from tokens.sessions.sso_browser import BrowserSession
 
 log = get_logger()
 
@@ -51,7 +51,7 @@ class AccountForm(OAuthPage):
         return await self._as(request, state, client, [chosen, *(one for one in held if one is not chosen)])
 
     async def _as(
-        self, request: ApiRequest, state: AuthorizationState, client: Client, held: Sequence[Held]
+        self, request: ApiRequest, state: AuthorizationState, client: Client, held: Sequence[BrowserSession]
     ) -> HttpResponse:
         """Go on as the first of these, who are the browser's from now on."""
         cookie, session = held[0]
@@ -73,7 +73,7 @@ class AccountForm(OAuthPage):
         return response
 
     async def _without(
-        self, request: ApiRequest, state: AuthorizationState, client: Client, held: Sequence[Held]
+        self, request: ApiRequest, state: AuthorizationState, client: Client, held: Sequence[BrowserSession]
     ) -> HttpResponse:
         """Sign out of one account, and ask again."""
         ended = sso_browser.of(held, _id_of(request, "sign_out"))
@@ -82,7 +82,7 @@ class AccountForm(OAuthPage):
         return self._asked_again(request, state, client, [one for one in held if one is not ended])
 
     def _asked_again(
-        self, request: ApiRequest, state: AuthorizationState, client: Client, held: Sequence[Held]
+        self, request: ApiRequest, state: AuthorizationState, client: Client, held: Sequence[BrowserSession]
     ) -> HttpResponse:
         """Show those who are left; where nobody is, the page on which one signs in."""
         if held:

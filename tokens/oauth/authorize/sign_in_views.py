@@ -15,7 +15,7 @@ from rest_framework import exceptions
 from accounts.errors import EmailNotVerified, PasswordChangeRequired
 from accounts.mfa.kept_devices import services as kept_devices
 from accounts.mfa.passkeys.errors import InvalidPasskey
-from accounts.users.proofs import Shown
+from accounts.users.proofs import Evidence
 from ironauth.infrastructure.api.views import ApiRequest
 from ironauth.infrastructure.cache.two_level import token_cache
 from ironauth.infrastructure.core import strict_json
@@ -258,7 +258,7 @@ async def _to_account(proof: SignInProof, state: SignInState, context: ClientCon
     return response, opened.session_id
 
 
-def _shown(request: ApiRequest) -> Shown:
+def _shown(request: ApiRequest) -> Evidence:
     """Return what was sent to prove a second factor; an answer that is no JSON object was not sent."""
     data = request.data
     try:
@@ -267,7 +267,7 @@ def _shown(request: ApiRequest) -> Shown:
         credential = None
     if not isinstance(credential, dict):
         credential = None
-    return Shown(
+    return Evidence(
         code=data.get("code") or None, challenge_token=data.get("challenge_token") or None, credential=credential
     )
 

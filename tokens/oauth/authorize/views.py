@@ -32,7 +32,7 @@ from tokens.oauth.authorize.services import Decision, Step
 from tokens.oauth.authorize.state import AccountState, AuthorizationState
 from tokens.oauth.endpoint import unique_parameters
 from tokens.sessions import sso_browser, sso_session, transport
-from tokens.sessions.sso_browser import Held
+from tokens.sessions.sso_browser import BrowserSession
 from tokens.upstream import providers
 from tokens.upstream.providers import Provider
 
@@ -115,7 +115,7 @@ class OAuthPage(PageLanguage, AsyncAPIView):
 
     @staticmethod
     def choice_shown(
-        request: ApiRequest, state: AuthorizationState, client: Client, held: Sequence[Held]
+        request: ApiRequest, state: AuthorizationState, client: Client, held: Sequence[BrowserSession]
     ) -> HttpResponse:
         """Return the page that asks with which of these accounts to go on, and know this browser again."""
         browser = authorization_state.browser_of(request) or authorization_state.new_browser()
@@ -242,7 +242,7 @@ def _too_long() -> str:
     return text.format(most=MAX_BYTES)
 
 
-async def _accounts(request: ApiRequest) -> list[Held]:
+async def _accounts(request: ApiRequest) -> list[BrowserSession]:
     """Return who is signed in in this browser, the current one first. 1 query for each."""
     named = sso_browser.read_all(request)
     return await database().read(sso_browser.live, named) if named else []

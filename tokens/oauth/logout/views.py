@@ -25,7 +25,7 @@ from tokens.oauth.logout import request as logout_request
 from tokens.oauth.logout.request import LogoutRequest, Person
 from tokens.sessions import sso_browser, sso_session
 from tokens.sessions.queries import StoredSession
-from tokens.sessions.sso_browser import Held
+from tokens.sessions.sso_browser import BrowserSession
 from tokens.sessions.sso_session import SsoCookie
 
 CONFIRMATION = "confirmation"  # the field that says the page's question was answered with yes
@@ -95,7 +95,7 @@ async def answered(request: ApiRequest, parameters: QueryDict, *, confirmed: boo
     return response
 
 
-def accounts_here(held: Sequence[Held], *, signed_out: bool = False, chosen: str = "") -> HttpResponse:
+def accounts_here(held: Sequence[BrowserSession], *, signed_out: bool = False, chosen: str = "") -> HttpResponse:
     """Return the page that lists these accounts, where no client waits.
 
     Args:
@@ -118,7 +118,7 @@ def end(*, session_id: UUID, user_id: UUID) -> None:
         log.info("signed_out", session_id=str(session_id))
 
 
-def _meant(wanted: LogoutRequest, held: Sequence[Held], current: SsoCookie | None) -> StoredSession | None:
+def _meant(wanted: LogoutRequest, held: Sequence[BrowserSession], current: SsoCookie | None) -> StoredSession | None:
     """Return the session to end: the one of this browser that the client's ID token names, else the current one."""
     for _cookie, session in held:
         if wanted.person == Person(session.account.id, session.id):

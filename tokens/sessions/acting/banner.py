@@ -31,7 +31,7 @@ _PURPOSE: Final = register_purpose("ironauth banner of acting staff")
 _BOUND_TO: Final = b"cookie"
 
 
-class Told(msgspec.Struct, frozen=True):
+class ActingFacts(msgspec.Struct, frozen=True):
     """What the banner says.
 
     Attributes:
@@ -52,7 +52,7 @@ def register() -> None:
     brand.register_banner(ACTING, banner)
 
 
-def give(response: HttpResponse, told: Told) -> None:
+def give(response: HttpResponse, told: ActingFacts) -> None:
     """Have the browser say it for as long as it may be true.
 
     Args:
@@ -73,12 +73,12 @@ def banner(request: HttpRequest) -> str:
     return render_to_string("accounts/pages/account/acting.html", {"acting": acting})
 
 
-def _read(value: str) -> Told | None:
+def _read(value: str) -> ActingFacts | None:
     """Return what a cookie of ours says; None for any other text."""
     sealed = base64url.decode(value, len(value)) if len(value) <= LONGEST else None
     for key_id in settings.IRONAUTH_MASTER_KEYS if sealed else ():
         try:
-            return msgspec.json.decode(sealing.unseal(key_id, sealed or b"", _PURPOSE, _BOUND_TO), type=Told)
+            return msgspec.json.decode(sealing.unseal(key_id, sealed or b"", _PURPOSE, _BOUND_TO), type=ActingFacts)
         except (SealBrokenError, msgspec.DecodeError):  # of another key; made by another release
             continue
     return None

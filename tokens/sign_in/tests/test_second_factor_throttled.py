@@ -25,7 +25,7 @@ from accounts.mfa.totp.models import TotpFactor
 from accounts.outbox.models import OutgoingMail
 from accounts.tests.authenticator import Authenticator
 from accounts.users.models import User
-from accounts.users.proofs import Asked, Shown
+from accounts.users.proofs import Evidence, ProofRequest
 from conftest import PASSWORD, bearer
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.errors import Overloaded, Throttled
@@ -101,8 +101,8 @@ async def test_the_owner_is_told_of_who_hangs_up(
         return judge(user_id, code)
 
     monkeypatch.setattr(totp_factor, "_judge", slow)
-    asked = Asked(uuid.UUID(member["id"]), Event.SIGN_IN)
-    gone = asyncio.create_task(factors.judge(Shown(code=app.wrong()), asked))
+    asked = ProofRequest(uuid.UUID(member["id"]), Event.SIGN_IN)
+    gone = asyncio.create_task(factors.judge(Evidence(code=app.wrong()), asked))
     await asyncio.to_thread(begun.wait, 5)
     gone.cancel()
     await asyncio.wait([gone])
@@ -128,7 +128,7 @@ async def test_the_owner_is_told_once(api: httpx.AsyncClient, member: Member, pa
         assert said(await with_code(api, token, app.wrong() if n % 2 else app.code(-3))) == INVALID_CODE
     assert not await warnings.aexists()
     with pytest.raises(InvalidMfaCode):
-        await services.prove(Shown(code=app.wrong()), Asked(user.pk, Event.ADMIN_SIGN_IN))
+        await services.prove(Evidence(code=app.wrong()), ProofRequest(user.pk, Event.ADMIN_SIGN_IN))
     for wait in (0, 1, 3):
         with clock.shifted(wait):
             await with_code(api, token, app.wrong())
@@ -214,10 +214,10 @@ async def test_recovery_codes_are_counted_for_the_address(
         assert said(await with_code(api, token, code)) == THROTTLED
     user = await User.objects.aget(pk=member["id"])
     with pytest.raises(Throttled):
-        await services.prove(Shown(code=codes[0]), Asked(user.pk, Event.ADMIN_SIGN_IN, "127.0.0.1"))
+        await services.prove(Evidence(code=codes[0]), ProofRequest(user.pk, Event.ADMIN_SIGN_IN, "127.0.0.1"))
     assert hash_pool().stats().completed == jobs
     assert await failures() == []
-    await services.prove(Shown(code=codes[0]), Asked(user.pk, Event.ADMIN_SIGN_IN, "198.51.100.1"))
+    await services.prove(Evidence(code=codes[0]), ProofRequest(user.pk, Event.ADMIN_SIGN_IN, "198.51.100.1"))
     assert (await with_code(api, token, app.code())).status_code == 200
 
 
@@ -265,7 +265,7 @@ async def test_what_was_not_judged_is_not_counted(
     """A full hash pool answers 503, and the try is given back."""
     user = await User.objects.aget(pk=member["id"])
     with pytest.raises(Overloaded):
-        await services.prove(Shown(code="0000-0000-0000-0000"), Asked(user.pk, Event.ADMIN_SIGN_IN))
+        await services.prove(Evidence(code="0000-0000-0000-0000"), ProofRequest(user.pk, Event.ADMIN_SIGN_IN))
     assert await failures() == []
 
 
@@ -294,13 +294,13 @@ async def test_a_lost_master_key_keeps_nobody_out(api: httpx.AsyncClient, member
 async def test_the_admin_has_the_same_count(api: httpx.AsyncClient, member: Member, pair: Pair) -> None:
     """What the admin's pages call judges as the API does, uses codes up, and is refused with it."""
     app, codes = await enrol(api, pair)
-    asked = Asked(uuid.UUID(member["id"]), Event.ADMIN_SIGN_IN)
+    asked = ProofRequest(uuid.UUID(member["id"]), Event.ADMIN_SIGN_IN)
     for code in (app.code(), codes[0]):
-        await services.prove(Shown(code=code), asked)
+        await services.prove(Evidence(code=code), asked)
         with pytest.raises(InvalidMfaCode):
-            await services.prove(Shown(code=code), asked)
+            await services.prove(Evidence(code=code), asked)
     token = (await password_only(api, member))["mfa_token"]
     for _ in range(FREE_FAILURES):
         assert said(await with_code(api, token, app.wrong())) == INVALID_CODE
     with pytest.raises(Throttled):
-        await services.prove(Shown(code=app.code()), asked)
+        await services.prove(Evidence(code=app.code()), asked)
