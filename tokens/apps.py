@@ -39,7 +39,7 @@ class TokensConfig(AppConfig):
         from tokens.sessions import ending  # noqa: PLC0415 - as above
         from tokens.sessions import units as sessions  # noqa: PLC0415 - as above
         from tokens.sessions.acting import admin_session, banner  # noqa: PLC0415 - as above
-        from tokens.sessions.ends import thrown_out  # noqa: PLC0415 - as above
+        from tokens.sessions.ends import queries as session_ends  # noqa: PLC0415 - as above
         from tokens.upstream import exchange as upstream_exchange  # noqa: PLC0415 - as above
         from tokens.upstream import lost_ways  # noqa: PLC0415 - as above
         from tokens.upstream import providers as upstream_providers  # noqa: PLC0415 - as above
@@ -51,7 +51,7 @@ class TokensConfig(AppConfig):
         admin_session.connect()
         banner.register()
         invariants.sessions_end.connect(ending.all_end, dispatch_uid="tokens.sso_sessions_end")
-        ways_in.removed.connect(thrown_out.passkey_gone, dispatch_uid="tokens.passkey_gone")
+        ways_in.removed.connect(session_ends.passkey_gone, dispatch_uid="tokens.passkey_gone")
         ways_in.removed.connect(lost_ways.identity_gone, dispatch_uid="tokens.identity_gone")
         ending.under_way_ends.connect(oauth_expiry.end_under_way, dispatch_uid="tokens.under_way_ends")
         ending.clients_signed_out.connect(logout_notices.queue, dispatch_uid="tokens.logout_notices")

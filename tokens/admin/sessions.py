@@ -26,7 +26,7 @@ from tokens.admin.read_only import ReadOnly, note
 from tokens.sessions import ending
 from tokens.sessions import queries as session_queries
 from tokens.sessions import units as sessions
-from tokens.sessions.ends import thrown_out
+from tokens.sessions.ends import queries as session_ends
 from tokens.sessions.models import Session, SessionQuerySet
 
 if TYPE_CHECKING:  # Django's class takes its models in brackets for type checkers only
@@ -191,7 +191,7 @@ class SessionAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: ignor
             with transaction.atomic():
                 note(request, Session.objects.filter(pk__in=part).defer("secret"), "Ended.", action="end_session")
                 sessions.end_sessions(session_ids=part, reason=Session.RevokeReason.ENDED_BY_STAFF)
-                thrown_out.forget_devices(part)
+                session_ends.forget_devices(part)
                 for user_id in {user_id for user_id, _ in rows}:
                     ending.under_way_ends.send(sender=Session, user_id=user_id, session_ids=part, keep=())
                 audit.record_each(audit.Event.SESSION_ENDED, rows, actor_id=caller.pk)

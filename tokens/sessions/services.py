@@ -18,7 +18,7 @@ from tokens.sessions import refresh_token
 from tokens.sessions import units as sessions
 from tokens.sessions.access_tokens import token_pair
 from tokens.sessions.acting import units as acting
-from tokens.sessions.ends import replaced, thrown_out
+from tokens.sessions.ends import queries as session_ends
 from tokens.sessions.outputs import SessionOut, TokenPair
 from tokens.sessions.refresh import units as session_rotation
 from tokens.sessions.refresh.units import SESSION_OVER, Outcome
@@ -59,7 +59,7 @@ async def named_by(*, token: str) -> UUID | None:
     Args:
         token: The refresh token; "" for none.
     """
-    return await database().read(replaced.named_by, token) if token else None
+    return await database().read(session_ends.named_by, token) if token else None
 
 
 async def access_for(*, token: str, address: str = "") -> TokenPair:
@@ -184,7 +184,7 @@ async def end_own_session(*, principal: Principal, session_id: UUID) -> None:
         NotFound: (404) the caller has no such live session: another person's is not told apart.
     """
     ended = await database().write(
-        thrown_out.end_own_session,
+        session_ends.end_own_session,
         session_id=session_id,
         user_id=principal.id,
         epoch=principal.epoch,

@@ -22,10 +22,10 @@ from ironauth.infrastructure.core.errors import NotAuthenticated
 from ironauth.infrastructure.db import single_use
 from ironauth.infrastructure.http.client_context import ClientContext
 from tokens.errors import InvalidMfaToken
-from tokens.sessions import known_devices, sso_browser, sso_session
+from tokens.sessions import browser_sessions, known_devices, sso_session
 from tokens.sessions import queries as session_queries
 from tokens.sessions import units as sessions
-from tokens.sessions.ends import replaced
+from tokens.sessions.ends import queries as session_ends
 from tokens.sessions.models import BY_PASSWORD, sid_tag
 from tokens.sessions.queries import OpenedSession
 from tokens.sessions.sso_session import SsoCookie
@@ -82,7 +82,7 @@ def open_session(proof: SignInProof, *, context: ClientContext, kind: SessionKin
         raise proof.account_changed()
     replaces = None
     if isinstance(kind, FirstParty) and (context.previous or context.replaces):
-        replaces = replaced.end(context, user_id=account.id)
+        replaces = session_ends.end_replaced(context, user_id=account.id)
     sessions.make_room(account)
     opened = _store(proof, account, context, kind)
     how = {} if proof.amr == BY_PASSWORD else {"by": proof.amr}
@@ -122,7 +122,7 @@ def keep_device(*, session_id: UUID, device_id: UUID) -> None:
 def _store(proof: SignInProof, account: Account, context: ClientContext, kind: SessionKind) -> OpenedSession:
     match kind:
         case SingleSignOn(cookie, others, keeps) if others or keeps:
-            return sso_browser.store(
+            return browser_sessions.store(
                 account=account,
                 context=context,
                 amr=proof.amr,

@@ -12,7 +12,7 @@ from accounts.federation.models import Identity, UpstreamProvider
 from accounts.federation.queries import WAY_IN
 from accounts.users import queries as user_queries
 from accounts.users.models import User
-from tokens.sessions.ends import thrown_out
+from tokens.sessions.ends import queries as session_ends
 from tokens.sessions.models import BY_UPSTREAM
 from tokens.upstream.models import UpstreamSession
 
@@ -34,7 +34,7 @@ def identity_gone(*, kind: str, user_id: UUID, row: Any, actor_id: UUID, session
     if kind == WAY_IN:
         details = {"reason": "identity_unlinked", "provider": row.provider.slug}
         began = _began_with(user_id, row.provider_id)
-        thrown_out.end_matching(began, user_id=user_id, actor_id=actor_id, keep=session_id, details=details)
+        session_ends.end_matching(began, user_id=user_id, actor_id=actor_id, keep=session_id, details=details)
 
 
 def warning(provider: UpstreamProvider) -> str:
@@ -77,7 +77,7 @@ def _end(provider_id: UUID, slug: str, actor_id: UUID | None) -> None:
             for user_id in part:  # in one order, so that two of these never wait in a circle
                 user_queries.lock(user_id)  # a sign-in that was judged before is waited for, or finds it switched off
                 began = _began_with(user_id, provider_id)
-                thrown_out.end_matching(began, user_id=user_id, actor_id=actor_id, keep=None, details=details)
+                session_ends.end_matching(began, user_id=user_id, actor_id=actor_id, keep=None, details=details)
 
 
 def _began_with(user_id: UUID, provider_id: UUID) -> Q:

@@ -15,7 +15,7 @@ from ironauth.infrastructure.core.errors import NotAuthenticated
 from ironauth.infrastructure.db import single_use
 from tokens.sessions import queries as session_queries
 from tokens.sessions import units as sessions
-from tokens.sessions.ends import thrown_out
+from tokens.sessions.ends import queries as session_ends
 from tokens.sessions.models import Session
 from tokens.upstream.id_token import SignedOut
 from tokens.upstream.models import UpstreamSession
@@ -79,7 +79,7 @@ def connect(*, provider_id: UUID, begun: Begun, person: UpstreamPerson) -> None:
 def _linked(*, user_id: UUID, session_id: UUID, slug: str) -> None:
     """End a person's sessions but this one, after an identity was linked: a stranger may have opened one."""
     details = {"reason": "identity_linked", "provider": slug}
-    thrown_out.end_matching(Q(), user_id=user_id, actor_id=user_id, keep=session_id, details=details)
+    session_ends.end_matching(Q(), user_id=user_id, actor_id=user_id, keep=session_id, details=details)
 
 
 def signed_out_there(*, provider_id: UUID, slug: str, told: SignedOut) -> int | None:

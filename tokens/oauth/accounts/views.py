@@ -22,8 +22,8 @@ from tokens.oauth.authorize.state import AuthorizationState
 from tokens.oauth.authorize.views import EXPIRED, OAuthPage
 from tokens.oauth.logout import request as logout_request
 from tokens.oauth.logout.views import accounts_here
-from tokens.sessions import sso_browser
-from tokens.sessions.sso_browser import BrowserSession
+from tokens.sessions import browser_sessions
+from tokens.sessions.browser_sessions import BrowserSession
 
 log = get_logger()
 
@@ -40,12 +40,12 @@ class AccountForm(OAuthPage):
         if "request" not in request.data:
             return await self._here(request)
         state, client = await self.resumed(request)
-        held = await database().read(sso_browser.live, sso_browser.read_all(request))
+        held = await database().read(browser_sessions.live, browser_sessions.read_all(request))
         if "other" in request.data or not held:
             return self._others_form(request, state, client)
         if "sign_out" in request.data:
             return await self._without(request, state, client, held)
-        chosen = sso_browser.of(held, _id_of(request, "account"))
+        chosen = browser_sessions.of(held, _id_of(request, "account"))
         if chosen is None:  # it has ended meanwhile
             return self._asked_again(request, state, client, held)
         return await self._as(request, state, client, [chosen, *(one for one in held if one is not chosen)])
@@ -69,16 +69,16 @@ class AccountForm(OAuthPage):
             response = self.shown(request, known, client, decision)
         except DomainError as error:
             response = self.handle_exception(error)
-        sso_browser.give(response, held)
+        browser_sessions.give(response, held)
         return response
 
     async def _without(
         self, request: ApiRequest, state: AuthorizationState, client: Client, held: Sequence[BrowserSession]
     ) -> HttpResponse:
         """Sign out of one account, and ask again."""
-        ended = sso_browser.of(held, _id_of(request, "sign_out"))
+        ended = browser_sessions.of(held, _id_of(request, "sign_out"))
         if ended is not None:
-            await database().write(sso_browser.end, ended)
+            await database().write(browser_sessions.end, ended)
         return self._asked_again(request, state, client, [one for one in held if one is not ended])
 
     def _asked_again(
@@ -89,7 +89,7 @@ class AccountForm(OAuthPage):
             response = self.choice_shown(request, state, client, held)
         else:
             response = self._others_form(request, state, client)
-        sso_browser.forget(request, response, held)
+        browser_sessions.forget(request, response, held)
         return response
 
     def _others_form(self, request: ApiRequest, state: AuthorizationState, client: Client) -> HttpResponse:
@@ -101,20 +101,20 @@ class AccountForm(OAuthPage):
     async def _here(request: ApiRequest) -> HttpResponse:
         """Make another account the current one, or sign out of it, where no client waits."""
         refuse_login_csrf(request._request)  # noqa: SLF001 - Django's request
-        held = await database().read(sso_browser.live, sso_browser.read_all(request))
+        held = await database().read(browser_sessions.live, browser_sessions.read_all(request))
         signs_out = "sign_out" in request.data
-        meant = sso_browser.of(held, _id_of(request, "sign_out" if signs_out else "account"))
+        meant = browser_sessions.of(held, _id_of(request, "sign_out" if signs_out else "account"))
         confirmation = str(request.data.get("confirmation", ""))
         if meant is None or not logout_request.is_confirmation(confirmation, meant.session.id):
             raise Unanswerable(EXPIRED)
         rest = [one for one in held if one is not meant]
         if not signs_out:
             response = accounts_here([meant, *rest], chosen=meant.session.account.user.email)
-            sso_browser.give(response, [meant, *rest])
+            browser_sessions.give(response, [meant, *rest])
             return response
-        await database().write(sso_browser.end, meant)
+        await database().write(browser_sessions.end, meant)
         response = accounts_here(rest, signed_out=True) if rest else responses.signed_out("", "", by_form=True)
-        sso_browser.forget(request, response, rest)
+        browser_sessions.forget(request, response, rest)
         return response
 
 

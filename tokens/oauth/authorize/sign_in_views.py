@@ -32,7 +32,7 @@ from tokens.oauth.authorize import state as authorization_state
 from tokens.oauth.authorize.inputs import EmailFormInput, PasswordFormInput
 from tokens.oauth.authorize.state import AccountState, AuthorizationState, SignInState
 from tokens.oauth.authorize.views import OAuthPage
-from tokens.sessions import sso_browser, sso_session, transport
+from tokens.sessions import browser_sessions, sso_session, transport
 from tokens.sessions.access_tokens import token_pair
 from tokens.sessions.models import BY_UPSTREAM
 from tokens.sign_in import factor_services, passkey_services, services
@@ -85,7 +85,7 @@ class SignInForm(OAuthPage):
             response = self.handle_exception(error)
         sso_session.give_cookie(response, opened.refresh_token, max_age_s=settings.IRONAUTH_SSO_ABSOLUTE_S)
         if others or opened.others:
-            sso_browser.give_others(response, opened.others)
+            browser_sessions.give_others(response, opened.others)
         transport.set_device(response, context)
         if keeps_device:
             await _keep_device(response, proof, opened.session_id, context)

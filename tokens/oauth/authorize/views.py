@@ -31,8 +31,8 @@ from tokens.oauth.authorize.request import MAX_BYTES, AuthorizationRequest, Refu
 from tokens.oauth.authorize.services import Decision, Step
 from tokens.oauth.authorize.state import AccountState, AuthorizationState
 from tokens.oauth.endpoint import unique_parameters
-from tokens.sessions import sso_browser, sso_session, transport
-from tokens.sessions.sso_browser import BrowserSession
+from tokens.sessions import browser_sessions, sso_session, transport
+from tokens.sessions.browser_sessions import BrowserSession
 from tokens.upstream import providers
 from tokens.upstream.providers import Provider
 
@@ -244,8 +244,8 @@ def _too_long() -> str:
 
 async def _accounts(request: ApiRequest) -> list[BrowserSession]:
     """Return who is signed in in this browser, the current one first. 1 query for each."""
-    named = sso_browser.read_all(request)
-    return await database().read(sso_browser.live, named) if named else []
+    named = browser_sessions.read_all(request)
+    return await database().read(browser_sessions.live, named) if named else []
 
 
 async def _read(query: QueryDict) -> tuple[Client, AuthorizationRequest]:

@@ -23,9 +23,9 @@ from tokens.oauth.authorize import responses
 from tokens.oauth.authorize.views import OAuthPage
 from tokens.oauth.logout import request as logout_request
 from tokens.oauth.logout.request import LogoutRequest, Person
-from tokens.sessions import sso_browser, sso_session
+from tokens.sessions import browser_sessions, sso_session
+from tokens.sessions.browser_sessions import BrowserSession
 from tokens.sessions.queries import StoredSession
-from tokens.sessions.sso_browser import BrowserSession
 from tokens.sessions.sso_session import SsoCookie
 
 CONFIRMATION = "confirmation"  # the field that says the page's question was answered with yes
@@ -51,7 +51,7 @@ class LogoutView(OAuthPage):
         of one that claims to be the page's own. Answering it here would take the cookie from the signed-in person.
         """
         data = request.data
-        if not sso_browser.read_all(request):
+        if not browser_sessions.read_all(request):
             asked = _without_confirmation(data)
             await logout_request.read(asked)  # what is wrong with it can be said at once
             return responses.repeated(request.path, asked.urlencode())
@@ -71,8 +71,8 @@ async def answered(request: ApiRequest, parameters: QueryDict, *, confirmed: boo
     Raises:
         Unanswerable: What ``logout_request.read`` raises.
     """
-    named = sso_browser.read_all(request)
-    held = await database().read(sso_browser.to_end, named) if named else []
+    named = browser_sessions.read_all(request)
+    held = await database().read(browser_sessions.to_end, named) if named else []
     confirmation = parameters.get(CONFIRMATION, "")
     wanted = await logout_request.read(_without_confirmation(parameters))
     session = _meant(wanted, held, sso_session.read_cookie(request))
@@ -91,7 +91,7 @@ async def answered(request: ApiRequest, parameters: QueryDict, *, confirmed: boo
         response = accounts_here(rest, signed_out=session is not None)
     else:
         response = responses.signed_out(wanted.redirect_uri, wanted.state, by_form=request.method == "POST")
-    sso_browser.forget(request, response, rest)
+    browser_sessions.forget(request, response, rest)
     return response
 
 

@@ -19,7 +19,7 @@ from tokens.oauth.tests.flow import TOKEN, Party
 from tokens.oauth.tests.material import REDIRECT_URI, make_client
 from tokens.oauth.tests.walk import VERIFIER, answered, authorize, by_password
 from tokens.sessions import units as sessions
-from tokens.sessions.ends import thrown_out
+from tokens.sessions.ends import queries as session_ends
 from tokens.sessions.models import SSO_CLIENT, Session
 from tokens.tests.browser import Member, Pair
 
@@ -55,7 +55,7 @@ def by_staff(sso: Session) -> None:
 
 @transaction.atomic
 def all_matching(user_id: UUID) -> None:
-    thrown_out.end_matching(Q(client_id=SSO_CLIENT), user_id=user_id, actor_id=None, keep=None, details={})
+    session_ends.end_matching(Q(client_id=SSO_CLIENT), user_id=user_id, actor_id=None, keep=None, details={})
 
 
 def bare_session(user_id: UUID) -> Session:
@@ -116,7 +116,7 @@ async def test_what_began_in_the_browser_that_asks_goes_on(api: httpx.AsyncClien
 
     @transaction.atomic
     def end_others() -> None:
-        thrown_out.end_matching(Q(), user_id=sso.user_id, actor_id=sso.user_id, keep=mine.pk, details={})
+        session_ends.end_matching(Q(), user_id=sso.user_id, actor_id=sso.user_id, keep=mine.pk, details={})
 
     await sync_to_async(end_others)()
     asked = {"grant_type": "authorization_code", "code": code, "redirect_uri": REDIRECT_URI, "code_verifier": VERIFIER}

@@ -20,7 +20,7 @@ from ironauth.infrastructure.models import Invalidation
 from tokens.sessions import queries as session_queries
 from tokens.sessions import refresh_token
 from tokens.sessions import units as sessions
-from tokens.sessions.ends import thrown_out
+from tokens.sessions.ends import queries as session_ends
 from tokens.sessions.models import Session, sid_tag
 from tokens.sessions.queries import NewSession, OpenedSession, StoredSession
 from tokens.sessions.refresh import units as session_rotation
@@ -321,10 +321,10 @@ def test_a_session_is_ended_for_its_owner_while_it_lives(
     own["from_session_id"] = new_id()
     changes: dict[str, Any] = {"user": {"user_id": new_account().id}, "epoch": {"epoch": 1}, "idle": {}}
     with clock.shifted(14 * DAY + 1 if wrong == "idle" else 0):
-        assert not thrown_out.end_own_session(**{**own, **changes[wrong]})
+        assert not session_ends.end_own_session(**{**own, **changes[wrong]})
     assert Session.objects.get().revoked_at is None
-    assert thrown_out.end_own_session(**own)
-    assert not thrown_out.end_own_session(**own)
+    assert session_ends.end_own_session(**own)
+    assert not session_ends.end_own_session(**own)
 
 
 def test_live_sessions(account: Account, opened_session: OpenedSession) -> None:

@@ -17,7 +17,7 @@ from accounts.users.models import User
 from conftest import PASSWORD, bearer
 from tokens.oauth.tests.material import make_client
 from tokens.oauth.tests.walk import answered, authorize, send
-from tokens.sessions.ends import thrown_out
+from tokens.sessions.ends import queries as session_ends
 from tokens.sessions.models import SSO_CLIENT, Session
 from tokens.sign_in import units as sign_in_units
 from tokens.sign_in.tests.test_kept_devices import CODE, SIGN_IN, app, is_in, keep, keeps, with_password
@@ -153,7 +153,7 @@ def test_kept_while_it_is_thrown_out(member: Member, pair: Pair, keeps: None) ->
         def end(session: Session = session, together: threading.Barrier = together) -> None:
             together.wait()
             with transaction.atomic():
-                assert thrown_out.end_own_session(
+                assert session_ends.end_own_session(
                     session_id=session.pk, user_id=uuid.UUID(member["id"]), epoch=0,
                     from_session_id=uuid.UUID(str(pair["session_id"])),
                 )  # fmt: skip

@@ -1,7 +1,14 @@
-"""Sessions that are thrown out: by their person, by staff, or with the way in that they began by.
+"""Sessions that end by what else happens, in the transaction in which it does.
 
-With such a session goes the kept device of its browser: the finder of a lost laptop is asked for the second factor. An
-ordinary sign-out, a session that is replaced and one that is too many leave the device.
+They are thrown out: by their person, by staff, or with the way in that they began by. With such a session goes the kept
+device of its browser: the finder of a lost laptop is asked for the second factor. An ordinary sign-out, a session that
+is replaced and one that is too many leave the device.
+
+Or they are replaced: the session that a browser had at this site's own pages ends when somebody signs in there anew.
+Its cookie is overwritten, so the browser can neither use nor end it any more; a thief who copied the cookie could. It
+is known by the cookie that the sign-in replaces, so programs that hold several tokens by intent, which bring none, keep
+theirs. Sessions of single sign-on have a rule of their own: there several people may be signed in beside each other
+(``browser_sessions``), each in a session that the browser keeps.
 """
 
 from collections.abc import Sequence
@@ -17,10 +24,12 @@ from accounts.audit.recording import Event
 from accounts.mfa.kept_devices import queries as kept_devices
 from accounts.mfa.passkeys.factor import PASSKEY
 from ironauth.infrastructure.core import clock
-from tokens.sessions import ending
+from ironauth.infrastructure.http.client_context import ClientContext
+from tokens.sessions import ending, refresh_token
 from tokens.sessions import queries as session_queries
 from tokens.sessions import units as sessions
-from tokens.sessions.models import BY_PASSKEY, Session
+from tokens.sessions.models import BY_PASSKEY, FIRST_PARTY_CLIENT, Session
+from tokens.sessions.refresh import units as refresh_units
 
 #: Sessions in one statement; SQLite as first shipped takes 999 variables.
 BATCH: Final = 500
@@ -122,6 +131,37 @@ def passkey_gone(*, kind: str, user_id: UUID, row: Any, actor_id: UUID, session_
         since = Q(authenticated_at__gte=row.created_at - timedelta(seconds=1))  # tokens have whole seconds
         details = {"reason": "passkey_removed", "passkey": str(row.pk)}
         end_matching(used & since, user_id=user_id, actor_id=actor_id, keep=session_id, details=details)
+
+
+def named_by(token: str) -> UUID | None:
+    """Return the session that a refresh token of this server names, of whatever generation. 1 query at most."""
+    parsed = refresh_token.parse(token)
+    found = refresh_units.session_of(parsed=parsed) if parsed is not None else None
+    return found.id if found is not None else None
+
+
+def end_replaced(context: ClientContext, *, user_id: UUID) -> UUID | None:
+    """End the session that the replaced cookie names, of any person. 2 queries, and what ending takes.
+
+    Of the same person it is no sign-out, and the event of the sign-in names it. Of another one, or of a member of staff
+    who acts as a person, it is one.
+
+    Args:
+        context: Where the sign-in comes from: the cookie, or the session that it named on the way to another provider.
+        user_id: Who has just signed in.
+
+    Returns:
+        The session of the same person that has ended; None for any other.
+    """
+    named = UUID(context.replaces) if context.replaces else None
+    session_id = named_by(context.previous) if context.previous else named
+    found = session_queries.find(session_id) if session_id is not None else None
+    if found is None or found.client_id != FIRST_PARTY_CLIENT or found.is_over(clock.now()):
+        return None
+    if found.account.id != user_id or found.actor_id is not None:
+        sessions.sign_out(session_id=found.id, user_id=found.account.id, actor_id=found.actor_id)
+        return None
+    return found.id if sessions.end_session(session_id=found.id, reason=Session.RevokeReason.SIGNED_OUT) else None
 
 
 def _words() -> Any:
