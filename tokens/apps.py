@@ -30,7 +30,6 @@ class TokensConfig(AppConfig):
         from tokens.access import openapi as _openapi  # noqa: F401, PLC0415 - drf-spectacular finds its class
         from tokens.admin import devices as admin_devices  # noqa: PLC0415 - as below
         from tokens.clients import queries as client_queries  # noqa: PLC0415 - as above
-        from tokens.clients import units as client_units  # noqa: PLC0415 - as above
         from tokens.keys import units as key_rotation  # noqa: PLC0415 - as above
         from tokens.keys.store import key_store, load_at_startup  # noqa: PLC0415 - models load before this runs
         from tokens.oauth import expiry as oauth_expiry  # noqa: PLC0415 - as above
@@ -55,11 +54,11 @@ class TokensConfig(AppConfig):
         ways_in.removed.connect(lost_ways.identity_gone, dispatch_uid="tokens.identity_gone")
         ending.under_way_ends.connect(oauth_expiry.end_under_way, dispatch_uid="tokens.under_way_ends")
         ending.clients_signed_out.connect(logout_notices.queue, dispatch_uid="tokens.logout_notices")
-        client_units.client_ends.connect(oauth_expiry.end_of_client, dispatch_uid="tokens.oauth_ends")
-        client_units.client_ends.connect(sessions.end_of_client, dispatch_uid="tokens.sessions_end")
+        client_queries.client_ends.connect(oauth_expiry.end_of_client, dispatch_uid="tokens.oauth_ends")
+        client_queries.client_ends.connect(sessions.end_of_client, dispatch_uid="tokens.sessions_end")
         rights.register_machines(client_queries.rights_of_machine)
         audit_trail.register_machines(client_queries.names_of)
-        key_rotation.register_token_life(client_units.longest_access_token_s)
+        key_rotation.register_token_life(client_queries.longest_access_token_s)
         invalidation_feed().subscribe(key_rotation.KEYS_TAG, key_store().outdated)
         invalidation_feed().subscribe(PROVIDERS_TAG, upstream_providers.outdated)
         on_startup(load_at_startup)

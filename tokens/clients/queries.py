@@ -1,11 +1,20 @@
 """What units of any room ask about clients inside their transaction."""
 
 from collections.abc import Iterable, Mapping
+from typing import Final
 from uuid import UUID
+
+from django.db.models import Max
+from django.dispatch import Signal
 
 from accounts.access import scopes
 from tokens.clients.models import OAuthClient
 from tokens.protocol import GrantType
+
+#: Sent with ``client`` when it is disabled, enabled again or deleted, in that transaction. What a room keeps for the
+#: client ends by its receiver (`sessions.units.end_of_client`, `oauth.expiry.end_of_client`; see `tokens.apps`),
+#: which returns how many sessions that ended (None: it keeps none).
+client_ends: Final = Signal()
 
 
 def rights_of_machine(client_id: UUID) -> frozenset[str] | None:
@@ -28,3 +37,8 @@ def names_of(client_ids: Iterable[UUID]) -> Mapping[UUID, str]:
         client_ids: Ids of clients, or of anything.
     """
     return dict(OAuthClient.objects.filter(pk__in=list(client_ids)).values_list("pk", "name"))
+
+
+def longest_access_token_s() -> int:
+    """Return the longest life of an access token that a client has of its own, in seconds; 0 without any. 1 query."""
+    return OAuthClient.objects.aggregate(longest=Max("access_token_s"))["longest"] or 0

@@ -10,14 +10,14 @@ from typing import Any, Final
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import Max, Q
-from django.dispatch import Signal
+from django.db.models import Q
 
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event
 from ironauth.infrastructure.cache.invalidation import invalidate
 from ironauth.infrastructure.core import clock
 from tokens.clients.models import OAuthClient, OAuthClientSecret, client_tag, digest_of
+from tokens.clients.queries import client_ends
 
 SECRET_BYTES: Final = 32  # 256 random bits (security-bar 22)
 HINT_CHARACTERS: Final = 4  # of 43: the 232 bits left are as good as all
@@ -27,12 +27,6 @@ MOST_EXPIRE_OLD_S: Final = 90 * 86_400  # two for longer than that is a secret n
 NO_SECRET: Final = ""
 #: How far a client is trusted: in the trail with its values.
 _BELIEVED: Final = ("administers", "resource_server", "trusted")
-
-
-#: Sent with ``client`` when it is disabled, enabled again or deleted, in that transaction. What a room keeps for the
-#: client ends by its receiver (`sessions.units.end_of_client`, `oauth.expiry.end_of_client`; see `tokens.apps`),
-#: which returns how many sessions that ended (None: it keeps none).
-client_ends: Final = Signal()
 
 
 class NoSecretError(Exception):
@@ -181,11 +175,6 @@ def _end_everything(client: OAuthClient) -> int:
     """
     answers: Sequence[tuple[object, Any]] = client_ends.send(sender=OAuthClient, client=client)
     return sum(ended or 0 for _, ended in answers)
-
-
-def longest_access_token_s() -> int:
-    """Return the longest life of an access token that a client has of its own, in seconds; 0 without any. 1 query."""
-    return OAuthClient.objects.aggregate(longest=Max("access_token_s"))["longest"] or 0
 
 
 def _believed(client: OAuthClient, fields: Sequence[str]) -> dict[str, object]:

@@ -62,7 +62,7 @@ def end_under_way(*, user_id: UUID, session_ids: Collection[UUID] | None, keep: 
 
 
 def end_of_client(*, client: OAuthClient, **_: object) -> None:
-    """Delete what is under way for a client; a receiver of ``clients.units.client_ends``. 3 queries.
+    """Delete what is under way for a client; a receiver of ``clients.queries.client_ends``. 3 queries.
 
     Args:
         client: The client that is disabled or deleted.

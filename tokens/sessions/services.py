@@ -20,8 +20,10 @@ from tokens.sessions.access_tokens import token_pair
 from tokens.sessions.acting import units as acting
 from tokens.sessions.ends import queries as session_ends
 from tokens.sessions.outputs import SessionOut, TokenPair
-from tokens.sessions.refresh import units as session_rotation
-from tokens.sessions.refresh.units import SESSION_OVER, Outcome
+from tokens.sessions.refresh import queries as refresh_queries
+from tokens.sessions.refresh import units as refresh_units
+from tokens.sessions.refresh.queries import Outcome
+from tokens.sessions.refresh.units import SESSION_OVER
 
 log = get_logger()
 
@@ -44,7 +46,7 @@ async def refresh(*, token: str, address: str = "") -> TokenPair:
         raise InvalidRefreshToken
     mark = token_cache().mark()
     key = await key_store().signing()
-    rotation = await database().write_autocommit(session_rotation.rotate, parsed=parsed)
+    rotation = await database().write_autocommit(refresh_units.rotate, parsed=parsed)
     event = log.warning if rotation.outcome is Outcome.REUSE else log.info
     event("refresh", outcome=rotation.outcome.value, session_id=str(parsed.session_id))
     if rotation.opened is None:
@@ -77,7 +79,7 @@ async def access_for(*, token: str, address: str = "") -> TokenPair:
     parsed = refresh_token.parse(token)
     mark = token_cache().mark()
     key = await key_store().signing()
-    opened = await database().read(session_rotation.kept, parsed=parsed) if parsed is not None else None
+    opened = await database().read(refresh_queries.kept, parsed=parsed) if parsed is not None else None
     if opened is None:
         await rate_limits.admit(rate_limits.REFRESH, address=address)
         raise InvalidRefreshToken
@@ -87,7 +89,7 @@ async def access_for(*, token: str, address: str = "") -> TokenPair:
 async def is_usable(*, token: str) -> bool:
     """Return whether a refresh token would be accepted now; it is not used up."""
     parsed = refresh_token.parse(token)
-    return parsed is not None and await database().read(session_rotation.usable, parsed=parsed) is not None
+    return parsed is not None and await database().read(refresh_queries.usable, parsed=parsed) is not None
 
 
 async def sign_out(*, session_id: UUID, user_id: UUID, actor_id: UUID | None = None) -> None:
@@ -129,7 +131,7 @@ async def sign_in_as(
     )
     log.info("signed_in_as", user_id=str(user_id), by=str(actor_id), session_id=str(opened.session_id))
     parsed = refresh_token.parse(previous)
-    found = await database().read(session_rotation.session_of, parsed=parsed) if parsed is not None else None
+    found = await database().read(refresh_queries.session_of, parsed=parsed) if parsed is not None else None
     if found is not None:
         await sign_out(session_id=found.id, user_id=found.account.id, actor_id=found.actor_id)
     return token_pair(opened, key)
@@ -142,7 +144,7 @@ async def sign_out_by_refresh_token(*, token: str) -> None:
         InvalidRefreshToken: (401) this server did not make the token or has forgotten its session.
     """
     parsed = refresh_token.parse(token)
-    found = await database().read(session_rotation.session_of, parsed=parsed) if parsed is not None else None
+    found = await database().read(refresh_queries.session_of, parsed=parsed) if parsed is not None else None
     if found is None:
         raise InvalidRefreshToken
     await sign_out(session_id=found.id, user_id=found.account.id, actor_id=found.actor_id)

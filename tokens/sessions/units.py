@@ -273,7 +273,7 @@ def _longest_unused(oldest_first: Iterable[_Held], count: int) -> list[UUID]:
 
 
 def end_of_client(*, client: OAuthClient, **_: object) -> int:
-    """End the sessions of a client, and return how many; a receiver of ``clients.units.client_ends``. 1 query.
+    """End the sessions of a client, and return how many; a receiver of ``clients.queries.client_ends``. 1 query.
 
     Nothing is published: every token of the client has its tag.
 

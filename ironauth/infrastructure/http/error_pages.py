@@ -118,18 +118,17 @@ def busy_page(request: HttpRequest, refused: DomainError) -> HttpResponse:
     return response
 
 
-def ambiguous_cookies(request: HttpRequest) -> HttpResponse | None:
-    """Return the answer to a request with ambiguous cookies, None to any other one."""
-    if "HTTP_COOKIE" not in request.META:
-        return None
-    try:
-        _ = request.COOKIES
-    except AmbiguousCookies as error:
-        get_logger().warning("cookies_refused", path=request.path)
-        if prefers_page(request):
-            return page_for(request, "400_cookies.html", error.status)
-        return exception_handler(error, {})
-    return None
+def for_ambiguous_cookies(request: HttpRequest, error: AmbiguousCookies) -> HttpResponse:
+    """Return the answer to a request with ambiguous cookies, and log it.
+
+    Args:
+        request: The request that brings them.
+        error: What reading them raised.
+    """
+    get_logger().warning("cookies_refused", path=request.path)
+    if prefers_page(request):
+        return page_for(request, "400_cookies.html", error.status)
+    return exception_handler(error, {})
 
 
 class CookieMiddleware(MiddlewareMixin):
@@ -137,4 +136,8 @@ class CookieMiddleware(MiddlewareMixin):
 
     def process_request(self, request: HttpRequest) -> HttpResponse | None:
         """Return the refusal, or nothing."""
-        return ambiguous_cookies(request)
+        try:
+            _ = request.COOKIES
+        except AmbiguousCookies as error:
+            return for_ambiguous_cookies(request, error)
+        return None

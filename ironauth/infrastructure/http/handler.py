@@ -30,6 +30,7 @@ from django.utils.module_loading import import_string
 from ironauth.infrastructure.api.problem import exception_handler, report_unexpected
 from ironauth.infrastructure.core.asgi_types import Receive, Scope, Send
 from ironauth.infrastructure.http import error_pages
+from ironauth.infrastructure.http.cookies import AmbiguousCookies
 from ironauth.infrastructure.http.fast_request import UNREADABLE_HEAD, LeanRequest, check_host
 from ironauth.infrastructure.http.middleware import harden_unread
 from ironauth.infrastructure.http.request_state import (
@@ -217,7 +218,11 @@ class LeanHandler(ASGIHandler):
     async def _get_response_async(self, request: HttpRequest) -> HttpResponseBase:
         """Refuse what no view is to see, or answer."""
         check_host(request)
-        return error_pages.ambiguous_cookies(request) or await self._answer_of_view(request)
+        try:
+            _ = request.COOKIES if "HTTP_COOKIE" in request.META else None
+        except AmbiguousCookies as error:
+            return error_pages.for_ambiguous_cookies(request, error)
+        return await self._answer_of_view(request)
 
     async def _answer_of_view(self, request: HttpRequest) -> HttpResponseBase:
         """Resolve the URL and call the view with its hooks."""

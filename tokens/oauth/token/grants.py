@@ -21,8 +21,8 @@ from tokens.oauth.token.exchange import by_exchange
 from tokens.oauth.token.response import TokenRequest, TokenResponse, answer, id_key_for, refuse
 from tokens.protocol import GrantType, Scope, is_scope, scope_set, scope_text
 from tokens.sessions import access_tokens, refresh_token
-from tokens.sessions.refresh import units as session_rotation
-from tokens.sessions.refresh.units import Outcome
+from tokens.sessions.refresh import units as refresh_units
+from tokens.sessions.refresh.queries import Outcome
 
 #: What only a person can allow: a client that asks for itself has none of it.
 ABOUT_PEOPLE: Final = frozenset({Scope.OPENID.value, Scope.OFFLINE_ACCESS.value, Scope.ACCOUNT.value})
@@ -56,7 +56,7 @@ async def by_code(asked: TokenRequest) -> TokenResponse:
 
 
 async def by_refresh_token(asked: TokenRequest) -> TokenResponse:
-    """Exchange a refresh token, by the rules of all refresh tokens (``session_rotation``). One unit of work.
+    """Exchange a refresh token, by the rules of all refresh tokens (``sessions.refresh.units``). One unit of work.
 
     ``scope`` may ask for less, for this access token alone; what staff have taken from the client is left out.
 
@@ -75,7 +75,7 @@ async def by_refresh_token(asked: TokenRequest) -> TokenResponse:
     mark = token_cache().mark()
     key, id_key = await key_store().signing(), await id_key_for(client, wanted or client.scopes)
     rotation = await database().write_autocommit(
-        session_rotation.rotate,
+        refresh_units.rotate,
         parsed=parsed,
         client_id=client.client_id,
         wanted=wanted,

@@ -21,7 +21,7 @@ from tokens.errors import InvalidToken
 from tokens.principal import Principal
 from tokens.protocol import Scope, scope_set, scope_text
 from tokens.sessions import authentication, refresh_token
-from tokens.sessions.refresh import units as session_rotation
+from tokens.sessions.refresh import queries as refresh_queries
 from tokens.sessions.refresh_token import ParsedRefreshToken
 
 #: The whole answer for a token that is not active, or not the caller's to ask about (RFC 7662 §2.2).
@@ -127,7 +127,7 @@ def _username(user: UserOut, scopes: AbstractSet[str]) -> str:
 
 async def _of_refresh_token(parsed: ParsedRefreshToken, caller: Client) -> Introspection | None:
     """Return what a refresh token that would be accepted now stands for, to its own client alone."""
-    session = await database().read(session_rotation.usable, parsed=parsed)
+    session = await database().read(refresh_queries.usable, parsed=parsed)
     if session is None or session.client_id != caller.client_id:
         return None
     scopes = scope_set(session.scope) & caller.scopes

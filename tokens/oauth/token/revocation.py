@@ -9,7 +9,7 @@ from tokens.errors import InvalidToken
 from tokens.principal import Principal
 from tokens.sessions import authentication, refresh_token
 from tokens.sessions import units as sessions
-from tokens.sessions.refresh import units as session_rotation
+from tokens.sessions.refresh import queries as refresh_queries
 from tokens.sessions.refresh_token import ParsedRefreshToken
 
 log = get_logger()
@@ -62,7 +62,7 @@ async def _live(token: str) -> Principal | None:
 
 
 async def _revoke_refresh_token(parsed: ParsedRefreshToken, caller: Client) -> None:
-    session = await database().read(session_rotation.session_of, parsed=parsed)
+    session = await database().read(refresh_queries.session_of, parsed=parsed)
     if session is None or session.client_id != caller.client_id:
         return
     await database().write(sessions.sign_out, session_id=session.id, user_id=session.account.id)

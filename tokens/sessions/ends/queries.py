@@ -29,7 +29,7 @@ from tokens.sessions import ending, refresh_token
 from tokens.sessions import queries as session_queries
 from tokens.sessions import units as sessions
 from tokens.sessions.models import BY_PASSKEY, FIRST_PARTY_CLIENT, Session
-from tokens.sessions.refresh import units as refresh_units
+from tokens.sessions.refresh import queries as refresh_queries
 
 #: Sessions in one statement; SQLite as first shipped takes 999 variables.
 BATCH: Final = 500
@@ -136,7 +136,7 @@ def passkey_gone(*, kind: str, user_id: UUID, row: Any, actor_id: UUID, session_
 def named_by(token: str) -> UUID | None:
     """Return the session that a refresh token of this server names, of whatever generation. 1 query at most."""
     parsed = refresh_token.parse(token)
-    found = refresh_units.session_of(parsed=parsed) if parsed is not None else None
+    found = refresh_queries.session_of(parsed=parsed) if parsed is not None else None
     return found.id if found is not None else None
 
 

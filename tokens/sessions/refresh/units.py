@@ -1,48 +1,28 @@
-"""Units of work on refresh tokens: exchange one, look up what one stands for. Synchronous, run by the database pool.
+"""Units of work on refresh tokens: exchange one. Synchronous, run by the database pool.
 
 Every outcome is a return value, even a refusal: a unit that raised would roll back the revocation that a reused refresh
 token calls for (security-bar finding 11). The service raises after the commit.
 """
 
-import enum
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 
-from django.conf import settings
 from django.db import transaction
 
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event
 from ironauth.infrastructure.core import clock
-from ironauth.infrastructure.crypto.master_keys import MasterKeyMissingError
 from ironauth.infrastructure.db.unit_of_work import raise_if_timed_out
 from ironauth.infrastructure.telemetry.logs import get_logger
 from tokens.protocol import scope_set
 from tokens.sessions import queries as session_queries
-from tokens.sessions import refresh_token
 from tokens.sessions import units as sessions
-from tokens.sessions.acting import rules
 from tokens.sessions.acting import units as acting
 from tokens.sessions.models import FIRST_PARTY_CLIENT, Session
 from tokens.sessions.queries import OpenedSession, StoredSession
+from tokens.sessions.refresh.queries import Outcome, in_grace, refusal_of
 from tokens.sessions.refresh_token import ParsedRefreshToken
 
 log = get_logger()
-
-
-class Outcome(enum.StrEnum):
-    """What became of a refresh token that was presented."""
-
-    ROTATED = "rotated"
-    GRACE = "grace"  # the immediate predecessor, moments ago: the same successor once more
-    REUSE = "reuse"  # an older generation, or the predecessor too late: the session has been revoked
-    EXPIRED = "expired"
-    REVOKED = "revoked"
-    INACTIVE = "inactive"  # user deactivated, every session of the user ended, or who acts as them may no longer
-    UNKNOWN = "unknown"  # no such session, or another client's
-    WIDER = "wider"  # good, but the session has not every scope that was asked for
-    WRONG_KEY = "wrong_key"  # bound to a key that was not proved (RFC 9449 §5)
-    FORGED = "forged"  # the session exists, but this server did not make the token
 
 
 #: Outcomes after which the session the token names is over.
@@ -91,35 +71,6 @@ def rotate(
     return rotation
 
 
-def usable(*, parsed: ParsedRefreshToken) -> StoredSession | None:
-    """Return the session that a refresh token would be accepted for now, None for any other token. 1 query."""
-    session = session_queries.find(parsed.session_id)
-    if session is None or _refusal(session, parsed, session.client_id) is not None:
-        return None
-    is_current = parsed.generation == session.generation
-    return session if is_current or _in_grace(session, parsed, clock.now()) else None
-
-
-def kept(*, parsed: ParsedRefreshToken) -> OpenedSession | None:
-    """Return the session of this service's own API that a refresh token is good for, and leave token and session alone.
-
-    None for any other token. 1 query.
-    """
-    session = usable(parsed=parsed)
-    if session is None or session.client_id != FIRST_PARTY_CLIENT or session.dpop_jkt:
-        return None
-    return sessions.opened(session, session.account)
-
-
-def session_of(*, parsed: ParsedRefreshToken) -> StoredSession | None:
-    """Return the session a genuine refresh token names, of whatever generation and state. 1 query.
-
-    None for any other token.
-    """
-    session = session_queries.find(parsed.session_id)
-    return session if session is not None and _is_genuine(session, parsed) else None
-
-
 def _rotate(
     session: StoredSession | None,
     parsed: ParsedRefreshToken,
@@ -128,12 +79,12 @@ def _rotate(
     idle_s: int | None,
 ) -> Rotation | None:
     """Return the outcome for the session as it was read; None when it was changed since."""
-    refusal = _refusal(session, parsed, client_id)
+    refusal = refusal_of(session, parsed, client_id)
     if refusal is not None or session is None:
         return Rotation(refusal or Outcome.UNKNOWN)
     now = clock.now()
     is_current = parsed.generation == session.generation
-    if not is_current and not _in_grace(session, parsed, now):
+    if not is_current and not in_grace(session, parsed, now):
         return _reused(session)
     if not wanted <= scope_set(session.scope):
         return Rotation(Outcome.WIDER)
@@ -156,39 +107,3 @@ def _reused(session: StoredSession) -> Rotation:
                 Event.REFRESH_REUSE, outcome=audit.Outcome.REFUSED, user_id=session.account.id, session_id=session.id
             )
     return Rotation(Outcome.REUSE)
-
-
-def _refusal(session: StoredSession | None, parsed: ParsedRefreshToken, client_id: str) -> Outcome | None:
-    """Return why the token is not worth looking at further, None when it is."""
-    if session is None or session.client_id != client_id:
-        return Outcome.UNKNOWN
-    if not _is_genuine(session, parsed):
-        return Outcome.FORGED
-    if session.revoked_at is not None:
-        return Outcome.REVOKED
-    if clock.now() >= session.idle_expires_at:
-        return Outcome.EXPIRED
-    return None if _goes_on(session) else Outcome.INACTIVE
-
-
-def _goes_on(session: StoredSession) -> bool:
-    """Return whether its person, and who acts as them if anybody does, may go on with it."""
-    if not session.account.user.is_active or session.account.session_epoch != session.epoch:
-        return False
-    return session.actor_id is None or rules.actor_of(session) is not None
-
-
-def _is_genuine(session: StoredSession, parsed: ParsedRefreshToken) -> bool:
-    """Return whether this server made the token for this session; False when its master key is gone."""
-    try:
-        return refresh_token.is_genuine(parsed, secret=session.secret, master_key_id=session.master_key_id)
-    except MasterKeyMissingError as error:
-        log.error("session_master_key_missing", remedy=str(error))  # noqa: TRY400 - the reason is the message
-        return False
-
-
-def _in_grace(session: StoredSession, parsed: ParsedRefreshToken, now: datetime) -> bool:
-    """Return whether the token is the immediate predecessor of the current one, within the grace window."""
-    if parsed.generation != session.generation - 1 or session.rotated_at is None:
-        return False
-    return now < session.rotated_at + timedelta(seconds=settings.IRONAUTH_REFRESH_GRACE_S)

@@ -32,7 +32,7 @@ from tokens.principal import Principal
 from tokens.sessions import authentication
 from tokens.sessions import units as sessions
 from tokens.sessions.models import Session
-from tokens.sessions.refresh import units as session_rotation
+from tokens.sessions.refresh import units as refresh_units
 from tokens.tests.material import Issuer
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage, pytest.mark.usefixtures("still_clock")]
@@ -106,9 +106,9 @@ async def test_an_issued_token_is_not_kept_when_it_ended_meanwhile(
     api: httpx.AsyncClient, pair: Pair, end: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A session ended, or a person deactivated, while the token was being made: it is refused from the start."""
-    rotate = session_rotation.rotate
+    rotate = refresh_units.rotate
 
-    def rotate_and_end(**given: Any) -> session_rotation.Rotation:
+    def rotate_and_end(**given: Any) -> refresh_units.Rotation:
         rotation = rotate(**given)
         if end == "session":
             sessions.end_session(session_id=uuid.UUID(pair["session_id"]), reason=Session.RevokeReason.ENDED_BY_USER)
@@ -116,7 +116,7 @@ async def test_an_issued_token_is_not_kept_when_it_ended_meanwhile(
             User.objects.update(is_active=False)
         return rotation
 
-    monkeypatch.setattr(session_rotation, "rotate", rotate_and_end)
+    monkeypatch.setattr(refresh_units, "rotate", rotate_and_end)
     answer = await api.post("/api/v1/access/refresh", json={"refresh_token": pair["refresh_token"]})
     assert answer.status_code == 200
     assert authentication.peek(answer.json()["access_token"]) is None

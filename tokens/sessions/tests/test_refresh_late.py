@@ -10,7 +10,7 @@ from ironauth.infrastructure.core.errors import Unavailable
 from tokens.sessions import queries as session_queries
 from tokens.sessions.models import Session
 from tokens.sessions.queries import StoredSession
-from tokens.sessions.refresh import units as session_rotation
+from tokens.sessions.refresh import units as refresh_units
 from tokens.sessions.refresh.units import Rotation
 from tokens.tests.browser import REFRESH, Pair, me
 
@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage, pyte
 
 async def test_a_late_refresh_is_no_reuse(api: httpx.AsyncClient, pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its query waits for a cable; the client asks again, twice; what it sees then is no theft, and ends nothing."""
-    find, rotate = session_queries.find, session_rotation.rotate
+    find, rotate = session_queries.find, refresh_units.rotate
     repaired, over, judged = threading.Event(), threading.Event(), list[Exception]()
     held: list[UUID] = []
 
@@ -38,7 +38,7 @@ async def test_a_late_refresh_is_no_reuse(api: httpx.AsyncClient, pair: Pair, mo
             raise
 
     monkeypatch.setattr(session_queries, "find", find_late)
-    monkeypatch.setattr(session_rotation, "rotate", rotate_watched)
+    monkeypatch.setattr(refresh_units, "rotate", rotate_watched)
     assert (await api.post(REFRESH, json={"refresh_token": pair["refresh_token"]})).status_code == 503
     fresh = (await api.post(REFRESH, json={"refresh_token": pair["refresh_token"]})).json()
     fresh = (await api.post(REFRESH, json={"refresh_token": fresh["refresh_token"]})).json()

@@ -23,8 +23,10 @@ from tokens.sessions import units as sessions
 from tokens.sessions.ends import queries as session_ends
 from tokens.sessions.models import Session, sid_tag
 from tokens.sessions.queries import NewSession, OpenedSession, StoredSession
-from tokens.sessions.refresh import units as session_rotation
-from tokens.sessions.refresh.units import Outcome, Rotation
+from tokens.sessions.refresh import queries as refresh_queries
+from tokens.sessions.refresh import units as refresh_units
+from tokens.sessions.refresh.queries import Outcome
+from tokens.sessions.refresh.units import Rotation
 from tokens.sign_in import units as sign_in_units
 from tokens.sign_in.proofs import ByPassword
 
@@ -75,7 +77,7 @@ def use(token: str, **arguments: Any) -> Rotation:
     """Present a refresh token."""
     parsed = refresh_token.parse(token)
     assert parsed is not None
-    return session_rotation.rotate(parsed=parsed, **arguments)
+    return refresh_units.rotate(parsed=parsed, **arguments)
 
 
 def successor(token: str) -> str:
@@ -176,7 +178,7 @@ def test_forged(opened_session: OpenedSession) -> None:
     parsed = refresh_token.parse(opened_session.refresh_token)
     assert parsed is not None
     for forged in (parsed._replace(mac=bytes(32)), parsed._replace(generation=9)):
-        assert session_rotation.rotate(parsed=forged).outcome is Outcome.FORGED
+        assert refresh_units.rotate(parsed=forged).outcome is Outcome.FORGED
     assert use(opened_session.refresh_token).outcome is Outcome.ROTATED
 
 
@@ -354,10 +356,10 @@ def test_session_of(opened_session: OpenedSession) -> None:
     old = refresh_token.parse(opened_session.refresh_token)
     assert old is not None
     use(opened_session.refresh_token)
-    found = session_rotation.session_of(parsed=old)
+    found = refresh_queries.session_of(parsed=old)
     assert found is not None
     assert (found.id, found.account.id) == (opened_session.session_id, opened_session.account.id)
-    assert session_rotation.session_of(parsed=old._replace(mac=bytes(32))) is None
+    assert refresh_queries.session_of(parsed=old._replace(mac=bytes(32))) is None
 
 
 def test_query_counts(account: Account) -> None:
