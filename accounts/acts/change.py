@@ -28,7 +28,7 @@ class Change(NamedTuple):
         batch: Users in one transaction.
         spares_oneself: It would lock the caller out.
         takes_over: It would help a caller into the account, so people with rights that the caller lacks are spared.
-        step_up: It needs a proof of the last ten minutes of who does it.
+        step_up: It needs a proof of the last ten minutes of the member of staff.
         spared: Returns those of some people who are spared for what only a query of their own tells.
         warning_of: Returns what else it entails for some people; "" for nothing.
     """

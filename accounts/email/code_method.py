@@ -43,7 +43,7 @@ class EmailCodeProof:
 
 
 class EmailCodeMethod(Method):
-    """Serves people without a password whose address is proved, but for the step-up of who has a second factor."""
+    """Serves people without a password whose address is proved, but for the step-up of people with a second factor."""
 
     name = "email_code"
     fields = ("email_code",)

@@ -129,7 +129,7 @@ async def repeat_sign_up_code(*, sign_up: str, email: str, address: str) -> uuid
 
 
 async def request_sign_in_code(*, email: str, address: str, page: str = "") -> uuid.UUID:
-    """Have a code sent to who has this address; return the token it belongs to, whether or not anybody has.
+    """Have a code sent to the holder of this address; return the token it belongs to, whether or not anybody has.
 
     Args:
         email: The address that was typed.

@@ -70,7 +70,7 @@ def request_reset_on(
 
 
 def request_verification(key: str, *, actor_id: uuid.UUID | None = None) -> uuid.UUID | None:
-    """The same for who has this address, is active and has not verified it yet.
+    """The same for an active holder of this address who has not verified it yet.
 
     Args:
         key: The folded address.

@@ -1,4 +1,4 @@
-"""Units of work on invitations: made, sent and withdrawn by staff, opened and accepted by who has the link.
+"""Units of work on invitations: made, sent and withdrawn by staff, opened and accepted by the holder of the link.
 
 Those of staff check the caller's rights inside their own transaction.
 """

@@ -37,7 +37,7 @@ class Answer(NamedTuple):
 
 
 class Conversation:
-    """With the old system, about one person; ``send`` is for a pool's thread, ``cut`` for who waits for it."""
+    """With the old system, about one person; ``send`` is for a pool's thread, ``cut`` for its caller."""
 
     def __init__(self, until: float) -> None:
         """Send nothing yet.

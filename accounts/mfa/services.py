@@ -20,7 +20,7 @@ async def overview(*, user_id: uuid.UUID) -> MfaOut:
 
 
 async def reset(*, actor_id: uuid.UUID, user_id: uuid.UUID) -> None:
-    """Take every factor of a person away, for staff; see ``units.reset`` for who may.
+    """Take every factor of a person away, for staff; ``units.reset`` says which staff may.
 
     Args:
         actor_id: The member of staff.

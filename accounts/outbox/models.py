@@ -17,7 +17,7 @@ MAX_ADDRESS = 254  # characters; accounts.email_address.MAX_LENGTH, which knows 
 class EmailToken(models.Model):
     """What a link in a message allows once. Without a user it allows nothing: it was made for an unknown address.
 
-    But an invitation's: it is made for who has no account yet, and its row names it.
+    But an invitation's: it is made for a person without an account, and its row names it.
 
     The row goes when the token is used, when a newer one of its purpose is made, and with the password or the
     address it was made under.

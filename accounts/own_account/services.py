@@ -45,7 +45,7 @@ async def sign_up(
     """Create an account. The address has been validated by the caller.
 
     A taken address is found before the hash is paid for, and once more by the unique index. Where addresses must be
-    verified, nobody is told: the answer has no user, and who owns the address gets a message. Account and audit event
+    verified, nobody is told: the answer has no user, and the address's owner gets a message. Account and audit event
     are one transaction, 0.3 ms (SQLite) or 0.5 ms (PostgreSQL, 4 round trips for 1) more than the account alone. A
     password known from a breach counts for the throttle: a service may have been asked about it.
 

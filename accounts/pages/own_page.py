@@ -1,7 +1,7 @@
 """The pages on which people look after their account: an overview, and a page of its own for each row of it.
 
 They need no script but for passkeys. What a form does is a call of the API (``accounts.pages.calls``). Forms are good
-from this site alone, by the browser's word, and for the person who has opened them, by a MAC of who that is.
+from this site alone, by the browser's word, and for the person who has opened them, by a MAC of their id.
 """
 
 import asyncio

@@ -135,7 +135,7 @@ def _asserted(assertion: str, kind: str | None, named: str) -> Presented:
 
 
 async def _cause_to_refuse(client: Client | None, presented: Presented, *, allow_public: bool) -> str:
-    """Return why the client is not who it says, in one word for the log, "" when it is.
+    """Return why the client did not prove its identity, in one word for the log, "" when it is.
 
     With a secret an unknown client takes as long as a known one. What a client sends that is not its own way to
     authenticate proves nothing; a public one needs to prove nothing.

@@ -44,7 +44,7 @@ def parse(token: str) -> UUID | None:
 
 
 async def ask(*, email: str, address: str) -> tuple[str, int]:
-    """Have a code sent to who has this address; return what stands for it, and for how many minutes it works.
+    """Have a code sent to the holder of this address; return what stands for it, and for how many minutes it works.
 
     Args:
         email: The address that was typed.

@@ -126,7 +126,7 @@ async def verify_email_link(*, code_id: UUID, token: str, address: str) -> ByEma
 
 
 async def _by_email(who: Authenticated, token_id: UUID | None) -> ByEmailCode:
-    """Return the proof of who has read a message; raise ``MfaRequired`` where that is not all they prove."""
+    """Return the proof of a person who has read a message; raise ``MfaRequired`` where that is not all they prove."""
     if who.methods:
         if token_id is not None and not await database().write(email_tokens.consume, token_id):
             raise InvalidEmailCode

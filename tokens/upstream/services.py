@@ -138,7 +138,7 @@ async def returned(*, slug: str, state: str, browser: str) -> Begun | None:
 async def verify(
     *, provider: Provider, begun: Begun, answer: Mapping[str, str], since: int | None = None
 ) -> ByUpstream | FirstStep:
-    """Return the proof of who has signed in at the provider, or what they have to do here first.
+    """Return the proof of a person who has signed in at the provider, or what they have to do here first.
 
     The browser carries the question to the provider and can change it: what the signed answer says counts alone.
 

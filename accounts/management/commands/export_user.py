@@ -1,4 +1,4 @@
-"""``manage.py export_user EMAIL``: everything held about a person, for who answers their request."""
+"""``manage.py export_user EMAIL``: everything held about a person, for the person who answers their request."""
 
 import uuid
 from contextlib import suppress

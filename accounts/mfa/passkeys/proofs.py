@@ -46,7 +46,7 @@ class PasskeyProof(NamedTuple):
         """Make it count; False when its challenge was used before, or a later assertion was faster. Five queries.
 
         The passkey must still be there, and its counter still below what was signed, or not counting at all. Wrong
-        codes of a second factor are forgiven: anybody who holds the passkey is not who guessed them. The person is
+        codes of a second factor are forgiven: the holder of the passkey did not guess them. The person is
         locked first: who removes the passkey meanwhile is waited for, or finds the session that it opens, and ends it.
         """
         user_queries.lock(self.user_id)

@@ -56,7 +56,7 @@ class ApiRequest(AsyncRequest):  # type: ignore[misc] # adrf publishes no types
         self._stream = BytesIO(body) if body else None
 
     def _load_data_and_files(self) -> None:
-        """Do as DRF does; a form, where a view takes nothing else, without looking for who could parse it.
+        """Do as DRF does; a form, where a view takes nothing else, without looking for a parser.
 
         No body is an empty form there, whatever type it claims. DRF makes a dict of it, which has no ``getlist``.
         """

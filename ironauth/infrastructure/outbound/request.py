@@ -31,8 +31,8 @@ class Exchange:
     The caller that waits for it calls ``cut`` after its time: a server that trickles must not keep the thread.
     ``networks``: for an address that somebody else chose, the networks it may lead to that are not public. None: the
     operator chose it, and it may lead anywhere. ``kept``: connections to use again, and where this one is left; only
-    for a request that may be sent twice, for who closes a connection may have read it. None: it is made anew and
-    closed. ``status``: the answer's, once there is one.
+    for a request that may be sent twice, as a server that closes a connection may have read it. None: it is made anew
+    and closed. ``status``: the answer's, once there is one.
     """
 
     def __init__(

@@ -182,7 +182,7 @@ def _lacks_factor(request: AuthorizationRequest, session: StoredSession) -> bool
 
 
 def _decided(*, request: AuthorizationRequest, client: Client, session: StoredSession, signed_in: bool) -> Decision:
-    """Return what comes next for who is there; ``signed_in``: whether they have just signed in for this request."""
+    """Return what comes next for this person; ``signed_in``: whether they have just signed in for this request."""
     if request.hint_sub and subjects.subject_of(client, session.account.id) != request.hint_sub:
         return Decision(Step.SIGN_IN)
     asked = "consent" in request.prompt or (SELECT_ACCOUNT in request.prompt and not signed_in)

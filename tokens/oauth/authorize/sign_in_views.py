@@ -241,7 +241,7 @@ async def _keep_device(response: HttpResponse, proof: SignInProof, session_id: U
 
 
 def _without_hint(state: AuthorizationState | AccountState) -> AuthorizationState | AccountState:
-    """Return the state of somebody who is not who the client expects."""
+    """Return the state of somebody else than the client expects."""
     if isinstance(state, AccountState):
         return state
     return msgspec.structs.replace(state, request=msgspec.structs.replace(state.request, login_hint=""))

@@ -48,7 +48,8 @@ class SignInState(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
         code_id: The token of that code; it opens nothing without the code.
         code_for: What the code is for.
         sign_up: Which account the page's sign-up has made, sealed: it is for us alone.
-        upstream_id: The identity at another provider that is linked to who signs in; it waits in this browser alone.
+        upstream_id: The identity at another provider that is linked to the person who signs in; it waits in this
+            browser alone.
         upstream: What that identity is called on the page.
     """
 

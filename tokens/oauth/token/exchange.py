@@ -33,7 +33,7 @@ log = get_logger()
 
 
 class _Shown(NamedTuple):
-    """What the token that was shown stands for, and who acts with it."""
+    """What the token that was shown stands for, and the client that acts with it."""
 
     person: Principal
     act: Actor | None

@@ -55,7 +55,7 @@ def may_begin(actor: User, target: User) -> bool:
 
 
 def actor_of(session: Acted) -> ActingOut | None:
-    """Return who acts in a session; None for who may no longer: asked anew each time. 5 queries at most."""
+    """Return who acts in a session, asked anew each time; None where they may no longer. 5 queries at most."""
     if session.actor_id is None or session.idle_expires_at is None or not settings.IRONAUTH_SIGN_IN_AS:
         return None
     actor, target = user_queries.find(session.actor_id), user_queries.find(session.account.id)

@@ -1,8 +1,8 @@
 """A member of staff signed in as a person, for support: a session of the person's that has an actor.
 
 Units of work, synchronous. Such a session is of this server's own API, lasts ``rules.ACTING_S`` whatever is refreshed,
-and ends when who opened it may no longer do so. Its tokens are in no cache: each use comes here. What it may do is
-for ``authentication`` to say: to look, where a view has declared itself open.
+and ends when its member of staff may no longer do so. Its tokens are in no cache: each use comes here. What it may do
+is for ``authentication`` to say: to look, where a view has declared itself open.
 """
 
 from datetime import datetime, timedelta
@@ -86,7 +86,7 @@ def begin(*, actor_id: UUID, user_id: UUID, reason: str, context: ClientContext,
 
 
 def look(*, session_id: UUID, user_id: UUID, epoch: int) -> Look | None:
-    """Return a live session with an actor, and who acts while they may. 6 queries at most.
+    """Return a live session with an actor, and the member of staff who acts while they may. 6 queries at most.
 
     Args:
         session_id: The ``sid`` of a token.
