@@ -43,7 +43,7 @@ def waiting() -> UpstreamSignIn:
     return UpstreamSignIn.objects.get()
 
 
-def link(person: User, waiting: UpstreamSignIn, browser: str = "hers") -> units.Shown | None:
+def link(person: User, waiting: UpstreamSignIn, browser: str = "hers") -> units.LinkedIdentity | None:
     """Have the person sign in in a browser with this cookie."""
     with transaction.atomic():
         return units.link_waiting(user_id=person.pk, waiting_id=waiting.pk, browser=browser)
