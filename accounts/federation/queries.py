@@ -7,9 +7,13 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from django.db import models
+from django.db.models import Exists, OuterRef
 
 from accounts.federation.models import Identity, UpstreamProvider, UpstreamSignIn
 from accounts.federation.outputs import IdentityOut, ProviderOut
+from accounts.users import queries as user_queries
+from accounts.users.models import User
+from accounts.users.queries import Credentials
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.ids import new_id
 from ironauth.infrastructure.db.compiled import CompiledInsert, CompiledSelect, CompiledUpdate, Param, given_row
@@ -24,6 +28,14 @@ class Known(NamedTuple):
     id: UUID
     user_id: UUID
     provider_id: UUID
+
+
+class Holder(NamedTuple):
+    """An identity that is known here, of which provider, and the account that has it."""
+
+    id: UUID
+    provider_id: UUID
+    account: Credentials
 
 
 class Enabled(NamedTuple):
@@ -60,6 +72,24 @@ _USED: Final = CompiledUpdate(
     last_used_at=Param("now", models.DateTimeField()),
     email=Param("email", models.CharField()),
 )
+_ASKED: Final = UpstreamProvider.objects.filter(pk=Param("asked", models.UUIDField()), enabled=True)
+_HOLDER: Final = CompiledSelect(
+    lambda: user_queries.with_credentials(
+        User.objects.filter(
+            Exists(_ASKED.filter(updates_name=False)),
+            identities__issuer=Param("issuer", models.CharField()),
+            identities__subject=Param("subject", models.CharField()),
+        ),
+        "identities__id",
+        "identities__provider_id",
+    )
+)
+_ENABLED_ONE: Final = UpstreamProvider.objects.filter(pk=OuterRef("provider_id"), enabled=True)
+_SIGN_IN: Final = CompiledUpdate(
+    lambda: Identity.objects.filter(Exists(_ENABLED_ONE), pk=_ID, user_id=Param("user_id", models.UUIDField())),
+    last_used_at=Param("now", models.DateTimeField()),
+    email=Param("email", models.CharField()),
+)
 _ENABLED: Final = CompiledSelect(
     lambda: UpstreamProvider.objects.filter(pk=_ID, enabled=True).order_by().values_list(*Enabled._fields)
 )
@@ -93,6 +123,18 @@ def known(issuer: str, subject: str) -> Known | None:
     return Known(*rows[0]) if rows else None
 
 
+def holder(*, asked: UUID, issuer: str, subject: str) -> Holder | None:
+    """Return who has an identity; None where nobody has, or where its sign-in may change their name. One query.
+
+    Args:
+        asked: The provider that has confirmed it; it has to be enabled.
+        issuer: Of the identity.
+        subject: Who it is there.
+    """
+    rows = _HOLDER.rows(asked=asked, issuer=issuer, subject=subject)
+    return Holder(*rows[0][:2], user_queries.credentials_of_row(rows[0][2:])) if rows else None
+
+
 def usable(user_id: Any) -> models.QuerySet[Identity]:
     """Return the query of the identities that somebody can sign in with.
 
@@ -121,6 +163,17 @@ def used(identity_id: UUID, email: str) -> None:
         email: What its provider says now.
     """
     _USED.run(id=identity_id, now=clock.now(), email=email)
+
+
+def sign_in(*, identity_id: UUID, user_id: UUID, email: str) -> bool:
+    """Note that an identity signs its person in; False where it is gone, or its provider switched off. One query.
+
+    Args:
+        identity_id: Which one.
+        user_id: Whose it was when it was looked up.
+        email: What its provider says now.
+    """
+    return _SIGN_IN.run(id=identity_id, user_id=user_id, now=clock.now(), email=email) > 0
 
 
 def enabled(provider_id: UUID) -> Enabled | None:

@@ -37,11 +37,29 @@ class Resolved(NamedTuple):
     """What an identity opens: an account; or, with ``step``, what its owner has to do first.
 
     ``provider_id``: the provider of the identity, which need not be the one that was asked, but has its issuer.
+    ``identity_id``: the identity, where its use is still to be noted (``queries.sign_in``).
     """
 
     account: Credentials | None
     step: Step | None = None
     provider_id: UUID | None = None
+    identity_id: UUID | None = None
+
+
+def known(*, provider_id: UUID, person: UpstreamPerson) -> Resolved | None:
+    """Return the account of an identity where its sign-in changes nothing but when it was used; reads only. One query.
+
+    Args:
+        provider_id: The provider that has confirmed it.
+        person: What it said.
+
+    Returns:
+        What it opens; None for everything else, which is for ``resolve``.
+    """
+    found = queries.holder(asked=provider_id, issuer=person.issuer, subject=person.subject)
+    if found is None or not found.account.is_active or found.account.methods:
+        return None
+    return Resolved(found.account, None, found.provider_id, found.id)
 
 
 def resolve(

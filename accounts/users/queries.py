@@ -133,9 +133,9 @@ _CREDENTIALS: Final = (
     "password_flagged_at",
 )
 _BY_EMAIL: Final = CompiledSelect(
-    lambda: _with_factors(User.objects.filter(email_key=Param("key", models.CharField())))
+    lambda: with_credentials(User.objects.filter(email_key=Param("key", models.CharField())))
 )
-_BY_ID: Final = CompiledSelect(lambda: _with_factors(User.objects.filter(pk=_ID)))
+_BY_ID: Final = CompiledSelect(lambda: with_credentials(User.objects.filter(pk=_ID)))
 _TAKEN: Final = CompiledSelect(
     lambda: User.objects.filter(email_key=Param("key", models.CharField())).order_by().values_list("pk")
 )
@@ -159,13 +159,18 @@ def credentials_of_id(user_id: uuid.UUID) -> Credentials | None:
 
 def _credentials(rows: list[list[Any]]) -> Credentials | None:
     """Return the credentials of the only row, if there is one."""
+    return credentials_of_row(rows[0]) if rows else None
+
+
+def with_credentials(users: "models.QuerySet[User]", *more: str) -> "models.QuerySet[User, Any]":
+    """Return ``more`` columns of ``users``, then what `Credentials` says of them, their factors in the same query."""
+    return users.order_by().values_list(*more, *_CREDENTIALS, *second_factors.columns())
+
+
+def credentials_of_row(row: list[Any]) -> Credentials:
+    """Return the credentials that a row of ``with_credentials`` has, without what comes before them."""
     own = len(_CREDENTIALS)
-    return Credentials._make([*rows[0][:own], second_factors.named(rows[0][own:])]) if rows else None
-
-
-def _with_factors(users: "models.QuerySet[User]") -> "models.QuerySet[User, Any]":
-    """Return what `Credentials` says of ``users``, which factors they have in the same query."""
-    return users.order_by().values_list(*_CREDENTIALS, *second_factors.columns())
+    return Credentials._make([*row[:own], second_factors.named(row[own:])])
 
 
 def account_snapshot(user_id: uuid.UUID) -> Account | None:

@@ -251,6 +251,7 @@ class ByUpstream:
 
     ``proved_at``: when the person has authenticated there, which may be long ago. ``with_second_factor``: the provider
     has asked for one, and the operator trusts what it says of that. ``provider_id``: None where any will do.
+    ``identity_id``: the identity, where its use is to be noted, with the ``email`` that the provider said.
     """
 
     user_id: UUID
@@ -258,6 +259,8 @@ class ByUpstream:
     proved_at: datetime
     with_second_factor: bool = False
     provider_id: UUID | None = None
+    identity_id: UUID | None = None
+    email: str = ""
 
     @property
     def amr(self) -> str:
@@ -266,7 +269,12 @@ class ByUpstream:
 
     def consume(self) -> None:
         """Raise where the identity was removed since the provider's answer was used up. Two queries."""
-        if not _still_has(self.user_id, self.provider_id):
+        if self.identity_id is None:
+            still_has = _still_has(self.user_id, self.provider_id)
+        else:
+            user_queries.lock(self.user_id)  # first, as in _still_has
+            still_has = federation.sign_in(identity_id=self.identity_id, user_id=self.user_id, email=self.email)
+        if not still_has:
             raise self.account_changed()
 
     def reset_counters(self, context: ClientContext) -> None:

@@ -132,7 +132,7 @@ async def returned(*, slug: str, state: str, browser: str) -> Begun | None:
         state: What the provider gave back.
         browser: What this browser's cookie says.
     """
-    return await database().write(queries.take, slug=slug, state=state, browser=browser)
+    return await database().write_autocommit(queries.take, slug=slug, state=state, browser=browser)
 
 
 async def verify(
@@ -181,7 +181,15 @@ async def verify(
     if account.methods and not with_second_factor:
         raise _factor_asked(account, resolved.provider_id)
     proved_at = _proved_at(person.auth_time)
-    return ByUpstream(account.id, account.session_epoch, proved_at, with_second_factor, resolved.provider_id)
+    return ByUpstream(
+        account.id,
+        account.session_epoch,
+        proved_at,
+        with_second_factor,
+        resolved.provider_id,
+        resolved.identity_id,
+        units.shown(person.email),
+    )
 
 
 def _factor_asked(account: Credentials, provider_id: UUID | None) -> MfaRequired:
@@ -310,7 +318,10 @@ async def _note_refusal(event: Event, provider: Provider, error: UpstreamRefused
 async def _resolved(provider: Provider, begun: Begun, person: UpstreamPerson) -> units.Resolved:
     """Return what the identity opens; where two of its first sign-ins met, the second finds what the first made."""
     keep = await tells_logout(provider)
-    asked: dict[str, Any] = {"provider_id": provider.id, "person": person, "waiting_id": begun.id, "keep": keep}
+    who: dict[str, Any] = {"provider_id": provider.id, "person": person}
+    if not keep and (found := await database().read(units.known, **who)) is not None:
+        return found
+    asked = {**who, "waiting_id": begun.id, "keep": keep}
     try:
         return await database().write(units.resolve, **asked)
     except IntegrityError:
