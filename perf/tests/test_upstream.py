@@ -38,17 +38,17 @@ def raw(text: str) -> bytes:
 @pytest.mark.parametrize(("over", "kept"), [(0.0, True), (0.01, False)])
 def test_the_bound_is_without_the_signature_check(over: float, kept: bool) -> None:
     """Three requests may take as much more than the bound as the check takes, and no more."""
-    seen = finding([[1.0, 1.0, WANTED_MS - 2.0 + 0.5 + over]], {"check": 0.5, "request": 1.0})
+    seen = finding([[1.0, 1.0, WANTED_MS - 2.0 + 0.5 + over]], {"check": 0.5, "request": 1.0}, [9.0])
     assert seen.kept is kept
     assert [row[0] for row in seen.tables[0].rows][-2:] == ["check", "request"]
 
 
 def test_rounds_are_told_by_their_median() -> None:
     """One slow round changes only the spread."""
-    seen = finding([[0.5, 0.5, 1.0], [0.5, 0.5, 1.1], [5.0, 5.0, 5.0]], {"check": 0.0})
+    seen = finding([[0.5, 0.5, 1.0], [0.5, 0.5, 1.1], [5.0, 5.0, 5.0]], {"check": 0.0}, [1.0, 3.0, 2.0])
     (check,) = seen.checks
     assert check.measured == pytest.approx(2.1)
-    assert seen.tables[0].rows[3][1] == "2.10 (2.00-15.00)"
+    assert [row[1] for row in seen.tables[0].rows[3:5]] == ["2.10 (2.00-15.00)", "2.00"]
 
 
 def test_the_provider_names_the_person_of_the_code(provider: tuple[str, Path]) -> None:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from html import unescape
 from pathlib import Path
 from typing import Final
@@ -32,6 +33,7 @@ HYPOTHESIS = (
 WANTED_MS: Final = 3.0
 PEOPLE: Final = 40  # who take turns, so that nobody has more sessions than they may
 SIGN_INS, QUICK_SIGN_INS = 400, 80
+AT_ONCE: Final = 8  # clients, each with people of its own
 CHECKS: Final = 500
 STEPS: Final = ("authorize", "to the provider", "back")
 FORM: Final = re.compile(rb'name="request" value="([^"]+)"')
@@ -48,7 +50,7 @@ class Browser:
 
     def __init__(self, server: Server, application: Application) -> None:
         self._server = server
-        self._application = application
+        self.application = application
         self._line = http.client.HTTPConnection(*server.address)
         self._cookies: dict[str, str] = {}
 
@@ -60,7 +62,7 @@ class Browser:
         """
         self._cookies = {}
         asking, marks = Asking.anew(), [self._cpu_s()]
-        page = self._ask("GET", asking.target(self._application))
+        page = self._ask("GET", asking.target(self.application))
         marks.append(self._cpu_s())
         form = {"request": unescape(found(FORM, page)), "provider": "acme"}
         asked = parse_qs(urlsplit(unescape(found(LINK, self._ask("POST", "/oauth/upstream", form)))).query)
@@ -87,8 +89,7 @@ class Browser:
         return (answer.headers.get("Location") or "").encode() if wanted == 303 else body
 
     def _cpu_s(self) -> float:
-        spent = thread_times(self._server.pid)
-        return spent.hashing + spent.rest
+        return cpu_s(self._server)
 
 
 def measure(lab: Lab) -> Finding:
@@ -110,32 +111,63 @@ def measure(lab: Lab) -> Finding:
         ),
     }
     rounds: list[list[float]] = []
+    together: list[float] = []
     for number in range(1, lab.rounds + 1):
         count = QUICK_SIGN_INS if lab.quick else SIGN_INS
         seen = [browser.sign_in(f"person{one % PEOPLE}") for one in range(count)]
         rounds.append([1_000 * statistics.fmean(step) for step in zip(*seen, strict=True)])
-        lab.say(f"round {number}  {sum(rounds[-1]):.2f} ms of CPU time a sign-in")
-    return finding(rounds, apart)
+        together.append(at_once_ms(server, browser.application, count))
+        lab.say(f"round {number}  {sum(rounds[-1]):.2f} ms of CPU time a sign-in, at once {together[-1]:.2f}")
+    return finding(rounds, apart, together)
 
 
-def finding(rounds: list[list[float]], apart: Mapping[str, float]) -> Finding:
+def at_once_ms(server: Server, application: Application, count: int) -> float:
+    """Return the server's CPU milliseconds of a sign-in while several clients sign people in at the same time.
+
+    Args:
+        server: The server.
+        application: The client that people come from.
+        count: How many sign-ins, of all clients together.
+    """
+    share = PEOPLE // AT_ONCE
+
+    def sign_ins(number: int) -> None:
+        browser = Browser(server, application)
+        for one in range(count // AT_ONCE):
+            browser.sign_in(f"person{number * share + one % share}")
+
+    began = cpu_s(server)
+    with ThreadPoolExecutor(AT_ONCE) as clients:
+        list(clients.map(sign_ins, range(AT_ONCE)))
+    return 1_000 * (cpu_s(server) - began) / (count // AT_ONCE * AT_ONCE)
+
+
+def cpu_s(server: Server) -> float:
+    """Return the CPU seconds that a server's threads have taken."""
+    spent = thread_times(server.pid)
+    return spent.hashing + spent.rest
+
+
+def finding(rounds: list[list[float]], apart: Mapping[str, float], together: list[float]) -> Finding:
     """Say what was found.
 
     Args:
         rounds: CPU milliseconds of each step, for each round.
         apart: What parts of a sign-in take by themselves, the RS256 check first.
+        together: CPU milliseconds of a sign-in among several at once, for each round.
     """
     steps = [statistics.median(step) for step in zip(*rounds, strict=True)]
     whole = [sum(each) for each in rounds]
     rows = [(name, f"{ms:.2f}") for name, ms in zip(STEPS, steps, strict=True)]
     rows.append(("all three: median (low-high)", f"{statistics.median(whole):.2f} ({min(whole):.2f}-{max(whole):.2f})"))
+    rows.append((f"all three, {AT_ONCE} clients at once: median", f"{statistics.median(together):.2f}"))
     rows += [(name, f"{ms:.3f}") for name, ms in apart.items()]
     left = statistics.median(whole) - next(iter(apart.values()))
     return Finding(
         [Table("A sign-in of somebody who has an account", ("step", "server CPU ms"), rows)],
         [at_most("CPU time of a sign-in with a provider, without its RS256 check", WANTED_MS, left, " ms")],
         notes=[INCLUDED],
-        data={"rounds": rounds, "apart": dict(apart)},
+        data={"rounds": rounds, "apart": dict(apart), "together": together},
     )
 
 

@@ -199,14 +199,16 @@ def test_another_issuer_shuts_people_out_as_well(root: Client, provider: Upstrea
 
 
 # ---------------------------------------------------------------- at once
-def test_while_people_sign_in(root: Client, provider: UpstreamProvider) -> None:
+@pytest.mark.parametrize("by_identity", [True, False])
+def test_while_people_sign_in(root: Client, provider: UpstreamProvider, by_identity: bool) -> None:
     """Sign-ins that were judged before it is switched off open nothing that lives after it: real threads, real rows."""
     people = [person(provider, f"p{n}", password=True) for n in range(6)]
     together = threading.Barrier(len(people) + 1)
     refused: list[bool] = []
 
     def sign_in(user: User) -> None:
-        proof = ByUpstream(user.pk, user.session_epoch, clock.now(), provider_id=provider.pk)
+        identity_id = user.identities.get().pk if by_identity else None
+        proof = ByUpstream(user.pk, user.session_epoch, clock.now(), provider_id=provider.pk, identity_id=identity_id)
         together.wait()
         try:
             with transaction.atomic():

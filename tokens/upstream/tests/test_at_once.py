@@ -190,12 +190,33 @@ def removal(provider: MeetingProvider, browsers: Browsers, number: int) -> bool:
     return bool(answers)
 
 
+def one_state(provider: MeetingProvider, browsers: Browsers, number: int) -> bool:
+    """One browser brings the same answer four times: it signs in once, and the other three have expired."""
+    browser = browsers()
+    asked = sent(browser)
+    code = provider.code(asked, sub=f"person {number}", email=f"ann{number}@example.com")
+    cookies, base = dict(browser.cookies), browser.base_url
+
+    def comes_back() -> httpx.Response:
+        with httpx.Client(base_url=base, cookies=cookies, timeout=30) as alike:
+            return back(alike, asked, code, provider.issuer)
+
+    with ThreadPoolExecutor(WORKERS) as threads:
+        answers = [one.result() for one in [threads.submit(comes_back) for _ in range(WORKERS)]]
+    if any(answer.status_code == 503 for answer in answers):
+        return False
+    assert sorted(answer.status_code for answer in answers) == [303, *[400] * (WORKERS - 1)]
+    assert all(is_in(one) or "This page has expired" in one.text for one in answers)
+    assert Session.objects.filter(amr="fed").count() == 1
+    return True
+
+
 def test_at_the_same_moment(provider: MeetingProvider, browsers: Browsers) -> None:
     """In whatever order they come, one row is there at the end, and each browser is told what became of its request.
 
     One test, because four processes take their time to start.
     """
-    for race in (first_sign_ins, one_identity, several_identities, removal):
+    for race in (one_state, first_sign_ins, one_identity, several_identities, removal):
         judged = 0
         for number in range(MOST_TRIES):
             judged += race(provider, browsers, number)

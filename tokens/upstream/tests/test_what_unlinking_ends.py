@@ -161,20 +161,24 @@ def test_which_provider_began_it(member: Member, provider: FakeProvider) -> None
     assert set(Session.objects.exclude(revoked_at=None)) == goes
 
 
-@pytest.mark.parametrize("of_provider", [True, False])
-def test_removed_while_it_signs_in(member: Member, provider: FakeProvider, of_provider: bool) -> None:
-    """The proof was judged before, and opens nothing after; with the identity there it does."""
+@pytest.mark.parametrize("by", ["identity", "provider", "any"])
+def test_removed_while_it_signs_in(member: Member, provider: FakeProvider, by: str) -> None:
+    """The proof was judged before, and opens nothing after; with the identity there it does, and its use is noted."""
     user, acme = User.objects.get(pk=member["id"]), UpstreamProvider.objects.get()
     row = Identity.objects.create(user=user, provider=acme, issuer=acme.issuer, subject="subject-1")
     context = ClientContext(address="127.0.0.1", user_agent="")
-    proof = ByUpstream(user.pk, user.session_epoch, clock.now(), provider_id=acme.pk if of_provider else None)
+    of = {"provider_id": None if by == "any" else acme.pk, "identity_id": row.pk if by == "identity" else None}
+    proof = ByUpstream(user.pk, user.session_epoch, clock.now(), **of, email="new@example.com")
+    before = row.last_used_at
     with transaction.atomic():
         assert sign_ins.open_session(proof, context=context).session_id
+    row.refresh_from_db()
+    assert (row.email == "new@example.com") is (row.last_used_at > before) is (by == "identity")
     row.delete()
-    before = Session.objects.count()
+    opened = Session.objects.count()
     with pytest.raises(InvalidCredentials), transaction.atomic():
         sign_ins.open_session(proof, context=context)
-    assert Session.objects.count() == before
+    assert Session.objects.count() == opened
 
 
 async def test_a_second_factor_comes_too_late(
