@@ -7,7 +7,6 @@ a queue of their own.
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from functools import partial
 from http.client import HTTPException
 from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
@@ -116,9 +115,9 @@ async def _asked(
     exchange = Exchange(url, limit_s=LIMIT_S, longest=LONGEST, networks=networks, kept=KEPT)
     try:
         async with asyncio.timeout(LIMIT_S), _turn(urlsplit(url).netloc):
-            # Not by asgiref, as for units of work: measured in docs/decisions/executors.md.
-            run = partial(exchange.run, method, headers={**_HEADERS, **headers}, wanted=wanted, body=body)
-            answer = await asyncio.get_running_loop().run_in_executor(_executor, run)
+            answer = await _executor.offload(
+                exchange.run, method, headers={**_HEADERS, **headers}, wanted=wanted, body=body
+            )
         return strict_json.loads(answer)
     except (OSError, HTTPException, ExchangeFailedError, Overloaded, ValueError) as error:
         # The provider's words, and its address, are not for the log: what failed is enough.

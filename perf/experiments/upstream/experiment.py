@@ -50,7 +50,7 @@ class Browser:
 
     def __init__(self, server: Server, application: Application) -> None:
         self._server = server
-        self.application = application
+        self._application = application
         self._line = http.client.HTTPConnection(*server.address)
         self._cookies: dict[str, str] = {}
 
@@ -62,7 +62,7 @@ class Browser:
         """
         self._cookies = {}
         asking, marks = Asking.anew(), [self._cpu_s()]
-        page = self._ask("GET", asking.target(self.application))
+        page = self._ask("GET", asking.target(self._application))
         marks.append(self._cpu_s())
         form = {"request": unescape(found(FORM, page)), "provider": "acme"}
         asked = parse_qs(urlsplit(unescape(found(LINK, self._ask("POST", "/oauth/upstream", form)))).query)
@@ -101,7 +101,8 @@ def measure(lab: Lab) -> Finding:
     add_provider(environment, issuer)
     client = make_client(environment)
     server = serve(lab.folder / "serve.log", free_port(), environment, lab.stack)
-    browser = Browser(server, application_of(server.host, environment["IRONAUTH_ISSUER"], client))
+    application = application_of(server.host, environment["IRONAUTH_ISSUER"], client)
+    browser = Browser(server, application)
     for number in range(PEOPLE):
         browser.sign_in(f"person{number}")  # the first time: an account is made
     apart = {
@@ -114,9 +115,10 @@ def measure(lab: Lab) -> Finding:
     together: list[float] = []
     for number in range(1, lab.rounds + 1):
         count = QUICK_SIGN_INS if lab.quick else SIGN_INS
+        browser = Browser(server, application)  # the server has closed the last one's connection meanwhile
         seen = [browser.sign_in(f"person{one % PEOPLE}") for one in range(count)]
         rounds.append([1_000 * statistics.fmean(step) for step in zip(*seen, strict=True)])
-        together.append(at_once_ms(server, browser.application, count))
+        together.append(at_once_ms(server, application, count))
         lab.say(f"round {number}  {sum(rounds[-1]):.2f} ms of CPU time a sign-in, at once {together[-1]:.2f}")
     return finding(rounds, apart, together)
 
