@@ -132,7 +132,10 @@ def holder(*, asked: UUID, issuer: str, subject: str) -> Holder | None:
         subject: Who it is there.
     """
     rows = _HOLDER.rows(asked=asked, issuer=issuer, subject=subject)
-    return Holder(*rows[0][:2], user_queries.credentials_of_row(rows[0][2:])) if rows else None
+    if not rows:
+        return None
+    identity_id, provider_id, *account = rows[0]
+    return Holder(identity_id, provider_id, user_queries.credentials_of_row(account))
 
 
 def usable(user_id: Any) -> models.QuerySet[Identity]:

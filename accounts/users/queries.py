@@ -163,7 +163,12 @@ def _credentials(rows: list[list[Any]]) -> Credentials | None:
 
 
 def with_credentials(users: "models.QuerySet[User]", *more: str) -> "models.QuerySet[User, Any]":
-    """Return ``more`` columns of ``users``, then what `Credentials` says of them, their factors in the same query."""
+    """Return what `Credentials` says of users, which factors they have in the same query.
+
+    Args:
+        users: Who is asked for.
+        more: Columns that come before.
+    """
     return users.order_by().values_list(*more, *_CREDENTIALS, *second_factors.columns())
 
 

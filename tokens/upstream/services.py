@@ -163,33 +163,23 @@ async def verify(
     except UpstreamRefused as error:
         await _note_refusal(Event.SIGN_IN, provider, error)
         raise
+    email = units.shown(person.email)  # a provider may say anything, and a page is made of it
     if resolved.step is not None:
-        email = units.shown(person.email)  # a provider may say anything, and a page is made of it
-        return FirstStep(
-            resolved.step, f"{provider.name} ({email})" if email else provider.name, email, person.auth_time
-        )
+        who = f"{provider.name} ({email})" if email else provider.name
+        return FirstStep(resolved.step, who, email, person.auth_time)
     try:
         account = units.require_usable(resolved.account)
     except InvalidCredentials:
         closed = resolved.account
         details = {"reason": accounts.refusal_reason(closed, right=True), "provider": provider.slug}
-        user_id = closed.id if closed else None
-        await audit.record_later(Event.SIGN_IN, outcome=Outcome.FAILURE, user_id=user_id, details=details)
+        await audit.record_later(Event.SIGN_IN, outcome=Outcome.FAILURE, user_id=closed and closed.id, details=details)
         raise
     await accounts.require_admissible(account)
     with_second_factor = not person.methods.isdisjoint(provider.second_factors)
     if account.methods and not with_second_factor:
         raise _factor_asked(account, resolved.provider_id)
-    proved_at = _proved_at(person.auth_time)
-    return ByUpstream(
-        account.id,
-        account.session_epoch,
-        proved_at,
-        with_second_factor,
-        resolved.provider_id,
-        resolved.identity_id,
-        units.shown(person.email),
-    )
+    by = (_proved_at(person.auth_time), with_second_factor, resolved.provider_id, resolved.identity_id, email)
+    return ByUpstream(account.id, account.session_epoch, *by)
 
 
 def _factor_asked(account: Credentials, provider_id: UUID | None) -> MfaRequired:

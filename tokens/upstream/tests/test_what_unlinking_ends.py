@@ -167,7 +167,10 @@ def test_removed_while_it_signs_in(member: Member, provider: FakeProvider, by: s
     user, acme = User.objects.get(pk=member["id"]), UpstreamProvider.objects.get()
     row = Identity.objects.create(user=user, provider=acme, issuer=acme.issuer, subject="subject-1")
     context = ClientContext(address="127.0.0.1", user_agent="")
-    of = {"provider_id": None if by == "any" else acme.pk, "identity_id": row.pk if by == "identity" else None}
+    of: dict[str, Any] = {
+        "provider_id": None if by == "any" else acme.pk,
+        "identity_id": row.pk if by == "identity" else None,
+    }
     proof = ByUpstream(user.pk, user.session_epoch, clock.now(), **of, email="new@example.com")
     before = row.last_used_at
     with transaction.atomic():
