@@ -55,6 +55,8 @@ def scope_text(scopes: frozenset[str] | set[str]) -> str:
     return " ".join(sorted(scopes))
 
 
+#: Where tokens are asked for; clients may name it as the audience of an assertion (RFC 7523 §3).
+TOKEN_PATH: Final = "/oauth/token"  # noqa: S105 - a path
 #: What proofs of possession may be signed with (RFC 9449 §4.2): by a key pair, never by a secret that both sides know.
 PROOF_ALGORITHMS: Final = ("ES256", "EdDSA", "Ed25519", "RS256", "PS256")
 #: Seconds an ID token is good for: it is looked at once, in the moment it arrives.

@@ -135,10 +135,12 @@ AS_CLIENT: Final = {
 }
 #: A client that may be made, and that any client may become.
 OF_A_CLIENT: Final = {
-    "preset": "machine", "name": "Robot", "auth_method": "secret", "redirect_uris": [], "post_logout_redirect_uris": [],
-    "backchannel_logout_uri": "", "grants": ["client_credentials"], "scopes": [], "trusted": False,
+    "preset": "machine", "name": "Robot", "profile": "oauth2.1", "auth_method": "secret", "redirect_uris": [],
+    "post_logout_redirect_uris": [], "backchannel_logout_uri": "", "grants": ["client_credentials"], "scopes": [],
+    "strict_scopes": False, "trusted": False,
     "require_pkce": True, "require_par": False, "resource_server": False, "administers": False, "dpop": "off",
-    "subject_type": "public", "sector": "", "id_token_alg": "ed25519", "jwks": None, "access_token_s": None,
+    "subject_type": "public", "sector": "", "id_token_alg": "ed25519", "id_token_claims": False, "jwks": None,
+    "access_token_s": None,
     "session_idle_s": None, "session_absolute_s": None, "expire_old_in_s": 60, "newest": None,
 }  # fmt: skip
 #: A sign-in provider that may be added, and that any may become; it is asked for nothing.

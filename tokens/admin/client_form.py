@@ -140,6 +140,8 @@ class ClientForm(ModelForm):
         model = OAuthClient
         fields = "__all__"  # the admin's fieldsets say which
         labels: ClassVar[dict[str, str]] = {
+            "strict_scopes": "Strict scopes",
+            "id_token_claims": "Claims in the ID token",
             "backchannel_logout_uri": "Back-channel logout URI",
             "auth_method": "Proof",
             "administers": "Administers this server",
@@ -155,7 +157,8 @@ class ClientForm(ModelForm):
         help_texts: ClassVar[dict[str, str]] = {
             "name": "What people know the application by.",
             "backchannel_logout_uri": "What this server tells of people who have signed out.",
-            "require_pkce": "Always, for a public client. Switch it off only for software that cannot do it.",
+            "profile": "The rules that it keeps, and that its requests are judged by.",
+            "require_pkce": "Always, but for software that cannot do it: the profile oidc.",
             "id_token_alg": "RS256: every library verifies it. Ed25519 and ES256 are shorter and faster.",
             "sector": "A host name, for pairwise subjects: clients of one sector see the same.",
         }

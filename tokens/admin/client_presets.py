@@ -4,9 +4,11 @@ from typing import Any, Final
 
 from django.http import HttpRequest
 
+from tokens.clients.models import OAuthClient
 from tokens.clients.presets import PRESETS, Preset
 
 PARAMETER: Final = "preset"
+PROOF: Final = "How it proves who it is"  # the part of the form that has the keys
 
 
 def chosen(request: HttpRequest) -> Preset | None:
@@ -20,6 +22,10 @@ def choices(request: HttpRequest) -> list[tuple[str, str, bool]]:
     return [(one.words, f"?{PARAMETER}={name}", one is found) for name, one in PRESETS.items()]
 
 
+def _needs_keys(preset: Preset) -> bool:
+    return bool(preset.initial["auth_method"] == OAuthClient.AuthMethod.PRIVATE_KEY_JWT)
+
+
 def folded(fieldsets: list[tuple[Any, dict[str, Any]]], preset: Preset) -> list[tuple[Any, dict[str, Any]]]:
     """Return the parts of the form with those folded that the kind has answered.
 
@@ -29,7 +35,7 @@ def folded(fieldsets: list[tuple[Any, dict[str, Any]]], preset: Preset) -> list[
     """
     return [
         (words, options)
-        if words is None or (words == "Addresses" and preset.redirects)
+        if words is None or (words == "Addresses" and preset.redirects) or (words == PROOF and _needs_keys(preset))
         else (words, {**options, "classes": ("collapse",)})
         for words, options in fieldsets
     ]

@@ -22,9 +22,10 @@ from ironauth.infrastructure.core import clock
 from tokens.admin import client_presets
 from tokens.admin.client_acts import ClientActs, caller_of, page_of, secret_page
 from tokens.admin.client_form import NEW_ID, OTHER_SCOPES, ClientForm, id_of
-from tokens.clients import trust
+from tokens.clients import profiles, trust
 from tokens.clients import units as client_units
 from tokens.clients.models import OAuthClient
+from tokens.clients.profiles import PROFILES
 from tokens.oauth.models import Consent
 from tokens.sessions.models import Session
 
@@ -94,19 +95,23 @@ class OAuthClientAdmin(CheckedSelection, ClientActs, admin.ModelAdmin):  # type:
 
     form = ClientForm
     list_display = ("name", "kind", "used_for", "state", "sessions", "consents")
-    list_filter = (StateFilter, "auth_method", "trusted")
+    list_filter = (StateFilter, "profile", "auth_method", "trusted")
     search_fields = ("name",)  # what get_search_results does; without it there is no field
     search_help_text = "Part of the name, or a client_id"
     show_facets = admin.ShowFacets.NEVER
     list_per_page = 50
     actions = None
-    readonly_fields = ("client_id", "state", "secrets_in_use", "created_at")
+    readonly_fields = ("client_id", "state", "secrets_in_use", "rules", "created_at")
     fieldsets = (
         (None, {"fields": ("name", "client_id", "state", "trusted", NEW_ID)}),
         ("Addresses", {"fields": ("redirect_uris", "post_logout_redirect_uris", "backchannel_logout_uri")}),
-        ("What it may do", {"fields": ("grants", "scopes", OTHER_SCOPES, "resource_server", "administers")}),
-        ("How it proves who it is", {"fields": ("auth_method", "secrets_in_use", *_AUTHENTICATION[1:])}),
-        ("ID tokens", {"fields": ("id_token_alg", "subject_type", "sector")}),
+        (
+            "What it may do",
+            {"fields": ("grants", "scopes", OTHER_SCOPES, "strict_scopes", "resource_server", "administers")},
+        ),
+        ("Rules that it keeps", {"fields": ("profile", "rules")}),
+        (client_presets.PROOF, {"fields": ("auth_method", "secrets_in_use", *_AUTHENTICATION[1:])}),
+        ("ID tokens", {"fields": ("id_token_alg", "id_token_claims", "subject_type", "sector")}),
         ("Lifetimes in seconds; empty: as the settings say", {"fields": _LIFETIMES}),
     )
 
@@ -157,9 +162,18 @@ class OAuthClientAdmin(CheckedSelection, ClientActs, admin.ModelAdmin):  # type:
         ]
         return format_html_join(SafeString("<br>"), "…{}, since {}{}", lines) or "None"
 
+    @admin.display(description="other profiles")
+    def rules(self, client: OAuthClient) -> SafeString:
+        """Return which profiles the client would keep as it is, and what it misses of the others."""
+        lines = []
+        for name in PROFILES:
+            missed = " ".join(one.message for one in profiles.missed(client, name))
+            lines.append((name, missed or "Keeps all its rules."))
+        return format_html_join(SafeString("<br>"), "<strong>{}</strong>: {}", lines)
+
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
         """Allow the filters of the page only: any other would read stored digests out bit by bit."""
-        return lookup in {"state", "auth_method__exact", "trusted__exact"}
+        return lookup in {"state", "profile__exact", "auth_method__exact", "trusted__exact"}
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[OAuthClient], search_term: str
@@ -177,7 +191,7 @@ class OAuthClientAdmin(CheckedSelection, ClientActs, admin.ModelAdmin):  # type:
 
     def get_fieldsets(self, request: HttpRequest, obj: OAuthClient | None = None) -> Any:
         """Leave out what there is not yet on the page of a new client, and what only a form has where there is none."""
-        unseen = {"client_id", "state", "secrets_in_use"} if obj is None else {NEW_ID}
+        unseen = {"client_id", "state", "secrets_in_use", "rules"} if obj is None else {NEW_ID}
         if obj is not None and not self.has_change_permission(request, obj):
             unseen |= {OTHER_SCOPES}
         shown = [

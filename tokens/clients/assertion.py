@@ -1,8 +1,9 @@
 """Clients that sign who they are: ``private_key_jwt`` (RFC 7523 §2.2, §3; OpenID Connect Core §9).
 
-An assertion is good for this issuer alone, for a short time, and once: it is worthless to others who have seen it. Its
-``aud`` has to be the issuer, as a text or as a list of that alone, and not the address of an endpoint. Otherwise
-another server that the client uses could have an assertion made for itself and use it here (security-bar 53).
+An assertion is good for this server alone, for a short time, and once: it is worthless to others who have seen it. Its
+``aud`` is the issuer or, as RFC 7523 §3 has it and many libraries write it, the token endpoint; as a text or as a list
+of that alone. For clients of the profile fapi2 it is the issuer as a text: another server that such a client uses could
+otherwise have an assertion made for itself and use it here (security-bar 53).
 """
 
 from collections.abc import Mapping
@@ -21,7 +22,9 @@ from ironauth.infrastructure.core import clock
 from tokens.access import codec
 from tokens.access.codec import CLOCK_LEEWAY_S, MAX_TOKEN_BYTES, QuietEdDSA
 from tokens.clients.keys import ALGORITHMS
+from tokens.clients.profiles import Profile
 from tokens.errors import InvalidToken
+from tokens.protocol import TOKEN_PATH
 
 type PublicKey = OKPKey | ECKey | RSAKey
 
@@ -87,13 +90,14 @@ def named_client(text: str) -> str:
         return ""
 
 
-def verified(text: str, *, client_id: str, jwks: Mapping[str, Any]) -> Assertion:
+def verified(text: str, *, client_id: str, jwks: Mapping[str, Any], profile: Profile) -> Assertion:
     """Return the assertion that one of the client's keys has signed, for this issuer and for now.
 
     Args:
         text: The JWT as it was received.
         client_id: The client that the request claims to come from.
         jwks: The client's registered public keys.
+        profile: The client's; it says what may sign and whom the assertion may name.
 
     Raises:
         AssertionRefused: The first check that fails gives the cause: ``text``, ``header``, ``payload``, ``typ``,
@@ -107,19 +111,30 @@ def verified(text: str, *, client_id: str, jwks: Mapping[str, Any]) -> Assertion
         raise AssertionRefused(error.reason) from error
     except msgspec.ValidationError as error:
         raise AssertionRefused("claims") from error
+    if header["alg"] not in profile.signing:
+        raise AssertionRefused("alg")
     if not any(has_signed(key, header["alg"], text) for key in _candidates(header, jwks)):
         raise AssertionRefused("key")
-    _require_in_force(claims, client_id=client_id, now=clock.unix())
+    _require_in_force(claims, client_id=client_id, now=clock.unix(), audiences=_audiences(profile))
     digest = sha256(f"{client_id}\0{claims.jti}".encode()).digest()
     return Assertion(UUID(bytes=digest[:16]), int(claims.exp) + 1)
 
 
-def _require_in_force(claims: _Claims, *, client_id: str, now: float) -> None:
-    """Raise ``AssertionRefused`` unless the client made the assertion for this issuer, and for now."""
+def _audiences(profile: Profile) -> tuple[str | list[str], ...]:
+    """Return what ``aud`` may be."""
+    issuer: str = settings.IRONAUTH_ISSUER
+    if profile.issuer_alone:
+        return (issuer,)
+    endpoint = issuer + TOKEN_PATH
+    return issuer, [issuer], endpoint, [endpoint]
+
+
+def _require_in_force(claims: _Claims, *, client_id: str, now: float, audiences: tuple[str | list[str], ...]) -> None:
+    """Raise ``AssertionRefused`` unless the client made the assertion for this server, and for now."""
     ahead = now + CLOCK_LEEWAY_S
     if not claims.iss == claims.sub == client_id:
         raise AssertionRefused("client")
-    if claims.aud not in (settings.IRONAUTH_ISSUER, [settings.IRONAUTH_ISSUER]):
+    if claims.aud not in audiences:
         raise AssertionRefused("audience")
     if not now < claims.exp <= ahead + MAX_LIFE_S:
         raise AssertionRefused("expiry")

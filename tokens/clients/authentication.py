@@ -167,7 +167,7 @@ async def _cause_of_assertion(client: Client | None, named: str, assertion: str)
     if client.auth_method != OAuthClient.AuthMethod.PRIVATE_KEY_JWT or client.jwks is None:
         return "method"
     try:
-        found = client_assertion.verified(assertion, client_id=client.client_id, jwks=client.jwks)
+        found = client_assertion.verified(assertion, client_id=client.client_id, jwks=client.jwks, profile=client.rules)
     except client_assertion.AssertionRefused as refused:
         return refused.cause
     first = await database().write(single_use.consume, client_assertion.ONCE, found.id, found.expires_at)

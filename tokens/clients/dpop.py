@@ -6,6 +6,7 @@ would cost every client a request. They exist against proofs made in advance, wh
 """
 
 import base64
+from collections.abc import Container
 from hashlib import sha256
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote, unquote, urlsplit
@@ -54,12 +55,13 @@ class Proof(NamedTuple):
     expires_at: int
 
 
-def verified(request: HttpRequest, *, token: str | None = None) -> Proof:
+def verified(request: HttpRequest, *, token: str | None = None, signing: Container[str] = PROOF_ALGORITHMS) -> Proof:
     """Return the proof in the request's header, after every check of RFC 9449 §4.3 but whether it was used before.
 
     Args:
         request: The request it has to be made for.
         token: The access token it has to name; None for none.
+        signing: The algorithms that may have signed it.
 
     Raises:
         InvalidProof: (401) a check has failed.
@@ -72,7 +74,7 @@ def verified(request: HttpRequest, *, token: str | None = None) -> Proof:
         raise InvalidProof(error.reason) from error
     except msgspec.ValidationError as error:
         raise InvalidProof("claims") from error
-    jkt = _key_of(header, text)
+    jkt = _key_of(header, text, signing)
     _check(claims, request, token)
     digest = sha256(f"{jkt}\0{claims.jti}".encode()).digest()
     return Proof(jkt, UUID(bytes=digest[:16]), int(claims.iat) + LIFE_S + 1)
@@ -113,7 +115,7 @@ def presented(request: HttpRequest, client: Client, *, required: bool = True) ->
             raise InvalidRequest("This client's tokens are bound to a key, and no proof of one was sent (RFC 9449).")
         return None
     try:
-        return verified(request)
+        return verified(request, signing=client.rules.signing)
     except InvalidProof as error:
         raise InvalidDpopProof(error.detail) from error
 
@@ -144,12 +146,12 @@ async def key_of_client(request: HttpRequest, client: Client) -> str:
     return proof.jkt if proof is not None else ""
 
 
-def _key_of(header: dict[str, Any], text: str) -> str:
+def _key_of(header: dict[str, Any], text: str, signing: Container[str]) -> str:
     """Return the thumbprint of the key that is in the header and has signed the proof."""
     alg, jwk = header.get("alg"), header.get("jwk")
     if header.get("typ") != TYP:
         raise InvalidProof("typ")
-    if "crit" in header or "b64" in header or alg not in PROOF_ALGORITHMS:
+    if "crit" in header or "b64" in header or alg not in PROOF_ALGORITHMS or alg not in signing:
         raise InvalidProof("alg")
     if not isinstance(jwk, dict) or client_keys.problem_of_key(jwk) is not None:  # private, weak, or no key at all
         raise InvalidProof("jwk")

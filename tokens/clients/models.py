@@ -78,6 +78,14 @@ class OAuthClient(models.Model):
         PUBLIC = "public", "Public: the same for all clients"
         PAIRWISE = "pairwise", "Pairwise: differs for each sector"
 
+    class Profile(models.TextChoices):
+        """The rules that the client keeps (``clients.profiles``)."""
+
+        OAUTH21 = "oauth2.1", "OAuth 2.1: new applications"
+        OIDC = "oidc", "OpenID Connect: older libraries without PKCE"
+        NATIVE = "native", "Native: on people's devices"
+        FAPI2 = "fapi2", "FAPI 2.0 Security Profile"
+
     class IdTokenAlg(models.TextChoices):
         """What signs the client's ID tokens; Ed25519 goes by the name that IRONAUTH_JWT_ALG says."""
 
@@ -87,12 +95,20 @@ class OAuthClient(models.Model):
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     name = models.CharField(max_length=NAME_CHARACTERS)
+    profile = models.CharField(
+        max_length=24, choices=Profile, default=Profile.OAUTH21, db_default=Profile.OAUTH21.value
+    )
     auth_method = models.CharField(max_length=16, choices=AuthMethod, default=AuthMethod.SECRET)
     redirect_uris = models.JSONField(default=list, blank=True)
     post_logout_redirect_uris = models.JSONField(default=list, blank=True)
     backchannel_logout_uri = models.CharField(max_length=URI_CHARACTERS, blank=True, default="")
     grants = models.JSONField(default=default_grants)
     scopes = models.JSONField(default=default_scopes, blank=True)
+    strict_scopes = models.BooleanField(
+        default=False,
+        db_default=False,
+        help_text="Refuse a request that names a scope which is not in the list; otherwise such a scope is ignored.",
+    )
     trusted = models.BooleanField(default=False, help_text="People are not asked for consent: one of your own.")
     require_pkce = models.BooleanField(default=True)
     require_par = models.BooleanField(default=False)
@@ -108,6 +124,11 @@ class OAuthClient(models.Model):
     subject_type = models.CharField(max_length=8, choices=Subject, default=Subject.PUBLIC)
     sector = models.CharField(max_length=255, blank=True, default="")  # host name; OpenID Connect Core §8.1
     id_token_alg = models.CharField(max_length=8, choices=IdTokenAlg, default=IdTokenAlg.ED25519)
+    id_token_claims = models.BooleanField(
+        default=False,
+        db_default=False,
+        help_text="Put name, address and roles into the ID token too, for software that does not ask userinfo.",
+    )
     jwks = models.JSONField(null=True, blank=True)  # public keys of private_key_jwt: RFC 7517 §5
     access_token_s = models.PositiveIntegerField(null=True, blank=True)
     session_idle_s = models.PositiveIntegerField(null=True, blank=True)

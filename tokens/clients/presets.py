@@ -2,6 +2,7 @@
 
 from typing import Any, Final, NamedTuple
 
+from tokens.clients import profiles
 from tokens.clients.models import OAuthClient
 from tokens.protocol import GrantType, Scope
 
@@ -21,23 +22,38 @@ _LASTING: Final = [GrantType.AUTHORIZATION_CODE.value, GrantType.REFRESH_TOKEN.v
 _SECRET, _PUBLIC = OAuthClient.AuthMethod.SECRET.value, OAuthClient.AuthMethod.NONE.value
 
 
-def _preset(words: str, auth_method: str, grants: list[str], scopes: list[str], **more: Any) -> Preset:
+def _preset(
+    words: str,
+    auth_method: str,
+    grants: list[str],
+    scopes: list[str],
+    *,
+    profile: str = OAuthClient.Profile.OAUTH21.value,
+    **more: Any,
+) -> Preset:
     redirects = GrantType.AUTHORIZATION_CODE.value in grants
-    initial = {
+    initial: dict[str, Any] = {
         "auth_method": auth_method,
         "grants": grants,
         "scopes": scopes,
-        "require_pkce": True,
         "id_token_alg": ID_TOKEN_ALG,
+        **profiles.initial(profile),
         **more,
     }
     return Preset(words, initial, redirects)
 
 
+_PROFILE: Final = OAuthClient.Profile
 PRESETS: Final = {
     "web": _preset("Web app", _SECRET, _LASTING, [*_PEOPLE, Scope.OFFLINE_ACCESS.value]),
     "spa": _preset("Single-page app", _PUBLIC, [GrantType.AUTHORIZATION_CODE.value], _PEOPLE),
-    "native": _preset("Native app", _PUBLIC, _LASTING, [*_PEOPLE, Scope.OFFLINE_ACCESS.value]),
+    "native": _preset(
+        "Native app",
+        _PUBLIC,
+        _LASTING,
+        [*_PEOPLE, Scope.OFFLINE_ACCESS.value],
+        profile=_PROFILE.NATIVE.value,
+    ),
     "machine": _preset("Machine", _SECRET, [GrantType.CLIENT_CREDENTIALS.value], []),
     "resource": _preset("Resource server", _SECRET, [GrantType.CLIENT_CREDENTIALS.value], [], resource_server=True),
     "device": _preset(
@@ -45,5 +61,15 @@ PRESETS: Final = {
         _PUBLIC,
         [GrantType.DEVICE_CODE.value, GrantType.REFRESH_TOKEN.value],
         [*_PEOPLE, Scope.OFFLINE_ACCESS.value],
+    ),
+    "oidc": _preset(
+        "Older OpenID Connect library",
+        _SECRET,
+        _LASTING,
+        [*_PEOPLE, Scope.OFFLINE_ACCESS.value],
+        profile=_PROFILE.OIDC.value,
+    ),
+    "fapi2": _preset(
+        "FAPI 2.0 client", _SECRET, _LASTING, [*_PEOPLE, Scope.OFFLINE_ACCESS.value], profile=_PROFILE.FAPI2.value
     ),
 }

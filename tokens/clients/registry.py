@@ -17,13 +17,16 @@ from ironauth.infrastructure.cache.two_level import Loaded, token_cache
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.http import client_context
+from tokens.clients.errors import InvalidScope
 from tokens.clients.models import OAuthClient, OAuthClientSecret, client_tag
+from tokens.clients.profiles import PROFILES, Profile
 from tokens.keys import pairwise
-from tokens.protocol import scope_set, scope_text
+from tokens.protocol import is_scope, scope_set, scope_text
 
 CACHE_PREFIX = "oc:"
 KEEP_S = 300.0  # seconds; a change is heard of long before
 UUID_CHARACTERS = 36
+MAX_NAMED = 64  # characters of a scope that a refusal repeats; no client has a longer one
 
 
 class ClientSecret(msgspec.Struct, frozen=True):
@@ -41,12 +44,14 @@ class Client(msgspec.Struct, frozen=True):
 
     client_id: str
     name: str
+    profile: str
     auth_method: str
     redirect_uris: tuple[str, ...]
     post_logout_redirect_uris: tuple[str, ...]
     backchannel_logout_uri: str
     grants: frozenset[str]
     scopes: frozenset[str]
+    strict_scopes: bool
     trusted: bool
     require_pkce: bool
     require_par: bool
@@ -57,6 +62,7 @@ class Client(msgspec.Struct, frozen=True):
     sector: str
     sector_key: bytes
     id_token_alg: str
+    id_token_claims: bool
     jwks: Mapping[str, Any] | None
     access_token_s: int | None
     session_idle_s: int | None
@@ -73,13 +79,36 @@ class Client(msgspec.Struct, frozen=True):
         """Whether it can keep no secret."""
         return self.auth_method == OAuthClient.AuthMethod.NONE
 
+    @property
+    def rules(self) -> Profile:
+        """What its profile demands of its requests."""
+        return PROFILES[self.profile]
+
     def may_have(self, scope: str) -> bool:
         """Return whether every scope of this text is one that staff have given the client."""
         return scope_set(scope) <= self.scopes
 
     def allowed_of(self, scope: str) -> str:
-        """Return what staff let the client have of a scope, asked for now or granted before they took some of it."""
+        """Return what staff let the client have of a scope that was granted before they took some of it."""
         return scope_text(scope_set(scope) & self.scopes)
+
+    def granted_of(self, asked: str, allowed: frozenset[str] | None = None) -> str:
+        """Return what is granted of a scope that is asked for now; the rest is ignored (RFC 6749 §3.3).
+
+        Args:
+            asked: The parameter as it was received.
+            allowed: What may be granted; None for all that staff let the client have.
+
+        Raises:
+            InvalidScope: Nothing is left, or the text is malformed. Of a strict client every scope has to be allowed,
+                and the refusal names the first one that is not.
+        """
+        wanted, allowed = scope_set(asked), self.scopes if allowed is None else allowed
+        if not is_scope(scope_text(wanted)) or not wanted & allowed:
+            raise InvalidScope
+        if self.strict_scopes and not wanted <= allowed:
+            raise InvalidScope(f"This client may not have the scope {min(wanted - allowed)[:MAX_NAMED]}.")
+        return scope_text(wanted & allowed)
 
 
 class _Found(msgspec.Struct, frozen=True):
@@ -135,12 +164,14 @@ def read_client(client_id: UUID) -> Client | None:
     return Client(
         client_id=str(row.pk),
         name=row.name,
+        profile=row.profile,
         auth_method=row.auth_method,
         redirect_uris=tuple(row.redirect_uris),
         post_logout_redirect_uris=tuple(row.post_logout_redirect_uris),
         backchannel_logout_uri=row.backchannel_logout_uri,
         grants=frozenset(row.grants),
         scopes=frozenset(row.scopes),
+        strict_scopes=row.strict_scopes,
         trusted=row.trusted,
         require_pkce=row.require_pkce,
         require_par=row.require_par,
@@ -151,6 +182,7 @@ def read_client(client_id: UUID) -> Client | None:
         sector=row.sector,
         sector_key=pairwise.sector_key(row.sector or str(row.pk)) if row.is_pairwise else b"",
         id_token_alg=row.id_token_alg,
+        id_token_claims=row.id_token_claims,
         jwks=row.jwks,
         access_token_s=row.access_token_s,
         session_idle_s=row.session_idle_s,

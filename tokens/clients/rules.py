@@ -19,7 +19,7 @@ from ironauth.config.table import LIMITS
 from ironauth.infrastructure.core.errors import FieldError
 from ironauth.infrastructure.outbound.public_addresses import may_be_called
 from tokens.clients import keys as client_keys
-from tokens.clients import redirect_uris
+from tokens.clients import profiles, redirect_uris
 from tokens.clients.models import NAME_CHARACTERS, SCOPE_CHARACTERS, OAuthClient, default_scopes
 from tokens.keys.models import SigningKey
 from tokens.protocol import SCOPE_TOKEN, GrantType, Scope, scope_text
@@ -35,6 +35,7 @@ CONFIDENTIAL_GRANTS: Final = frozenset({GrantType.CLIENT_CREDENTIALS, GrantType.
 PERSONAL_SCOPES: Final = frozenset(Scope)
 
 _CHOICES: Final[Mapping[str, type[TextChoices]]] = {
+    "profile": OAuthClient.Profile,
     "auth_method": OAuthClient.AuthMethod,
     "dpop": OAuthClient.Policy,
     "subject_type": OAuthClient.Subject,
@@ -47,7 +48,7 @@ def problems_of(client: OAuthClient) -> list[FieldError]:
 
     No query; one for a client whose tokens are not signed with Ed25519.
     """
-    return [
+    found = [
         *_named(client),
         *_chosen(client),
         *_grants(client),
@@ -60,6 +61,8 @@ def problems_of(client: OAuthClient) -> list[FieldError]:
         *_signed(client),
         *_lifetimes(client),
     ]
+    spoken = {one.field for one in found}
+    return found + [one for one in profiles.missed(client, client.profile) if one.field not in spoken]
 
 
 def scopes_for(grants: Iterable[str]) -> list[str]:

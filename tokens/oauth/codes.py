@@ -51,6 +51,7 @@ class AuthorizationCodeData(msgspec.Struct, frozen=True):
     authenticated_at: datetime
     amr: str
     sso_session_id: UUID | None
+    id_claims: str = ""
 
 
 class Outcome(enum.StrEnum):
@@ -84,11 +85,15 @@ class PresentedCode(NamedTuple):
 
 
 class Redemption(NamedTuple):
-    """The outcome; ``opened`` exactly when it is REDEEMED. ``nonce``: of the authorization request, "" for none."""
+    """The outcome; ``opened`` exactly when it is REDEEMED.
+
+    ``nonce``, ``id_claims``: of the authorization request, "" for none.
+    """
 
     outcome: Outcome
     opened: OpenedSession | None = None
     nonce: str = ""
+    id_claims: str = ""
 
 
 class _Code(NamedTuple):
@@ -105,6 +110,7 @@ class _Code(NamedTuple):
     authenticated_at: datetime
     amr: str
     sso_session_id: UUID | None
+    id_claims: str
     expires_at: datetime
     used_at: datetime | None
     session_id: UUID | None
@@ -178,7 +184,9 @@ def redeem(*, presented: PresentedCode, client: Client, context: ClientContext) 
     opened = open_client_session(
         client=client, consented=_consented(code, presented, client), context=context, session_id=session_id
     )
-    return Redemption(Outcome.REDEEMED, opened, code.nonce) if opened else Redemption(Outcome.SIGNED_OUT)
+    if opened is None:
+        return Redemption(Outcome.SIGNED_OUT)
+    return Redemption(Outcome.REDEEMED, opened, code.nonce, code.id_claims)
 
 
 def _is_over(code: _Code) -> Outcome | None:

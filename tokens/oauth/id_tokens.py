@@ -1,6 +1,7 @@
 """ID tokens (OpenID Connect Core §2): they tell a client who has signed in, when, and how.
 
-They leave out what userinfo answers: a client that gets an access token with the ID token asks there (§5.4).
+They leave out what userinfo answers: a client that gets an access token with the ID token asks there (§5.4). A client
+whose software does not ask there may have those claims here too, always or where its request names them.
 """
 
 import base64
@@ -19,6 +20,8 @@ from tokens.clients import subjects
 from tokens.clients.registry import Client
 from tokens.keys.key_set import ALGORITHMS, ActiveKey, Family
 from tokens.keys.store import key_store
+from tokens.oauth import claims
+from tokens.oauth.claims import PersonalClaims
 from tokens.protocol import ID_TOKEN_S, Scope, scope_set
 from tokens.sign_in.proofs import MULTIPLE
 
@@ -27,7 +30,7 @@ TYP: Final = "JWT"
 AAL1, AAL2 = ACR_VALUES = ("aal1", "aal2")
 
 
-class IdClaims(msgspec.Struct, frozen=True, omit_defaults=True):
+class IdClaims(PersonalClaims, frozen=True, omit_defaults=True, kw_only=True):
     """The claims of one ID token; times in unix seconds. ``auth_time`` is left out where nobody knows it.
 
     ``sid``: the SSO session, as in logout tokens. ``amr``: RFC 8176. ``acr``: one of ``ACR_VALUES``. ``at_hash``:
@@ -65,6 +68,7 @@ async def mint(
     amr: str,
     nonce: str = "",
     access_token: str = "",
+    named: str = "",
     key: ActiveKey | None = None,
 ) -> str:
     """Return a signed ID token.
@@ -78,17 +82,22 @@ async def mint(
         amr: How, as a session keeps it.
         nonce: The authorization request's, "" for none.
         access_token: The one that is issued with it, if any.
+        named: The personal claims that the request named, separated by spaces.
         key: From ``signing_key``, where that was asked before.
 
     Raises:
         SigningKeyMissing: (503) there is no key to sign with.
         ValueError: The scope openid is missing: nobody asked for an ID token then (§3.1.2.1).
     """
-    if Scope.OPENID not in scope_set(scope):
+    scopes = scope_set(scope)
+    if Scope.OPENID not in scopes:
         raise ValueError("an ID token needs the scope openid")
     key = key or await signing_key(client)
     now = int(clock.unix())
-    claims = IdClaims(
+    personal = claims.allowed(scopes) if named or client.id_token_claims else frozenset()
+    if not client.id_token_claims:
+        personal &= frozenset(named.split())
+    said = IdClaims(
         iss=settings.IRONAUTH_ISSUER,
         sub=subjects.subject_of(client, account.id),
         aud=client.client_id,
@@ -100,8 +109,9 @@ async def mint(
         nonce=nonce,
         sid=subjects.sid_of(client, session_id) if session_id is not None else "",
         at_hash=at_hash(access_token, key.alg) if access_token else "",
+        **(claims.told(account.user, personal) if personal else {}),
     )
-    return signed_tokens.sign(claims, key, typ=TYP)
+    return signed_tokens.sign(said, key, typ=TYP)
 
 
 async def signing_key(client: Client) -> ActiveKey:
@@ -135,11 +145,11 @@ async def read_hint(token: str) -> Hint | None:
     Raises:
         Unavailable: (503) the database cannot be asked.
     """
-    claims = signed_tokens.verified(token, await key_store().for_verifying(), typ=TYP, now=clock.unix())
-    if claims is None or claims.get("iss") != settings.IRONAUTH_ISSUER:
+    payload = signed_tokens.verified(token, await key_store().for_verifying(), typ=TYP, now=clock.unix())
+    if payload is None or payload.get("iss") != settings.IRONAUTH_ISSUER:
         return None
     try:
-        found = msgspec.convert(claims, IdClaims)
+        found = msgspec.convert(payload, IdClaims)
         return Hint(found.sub, found.aud, UUID(found.sid) if found.sid else None)
     except ValueError:  # msgspec's, and that of an id that is none: nothing this server ever signed
         return None

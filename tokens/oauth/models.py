@@ -39,7 +39,8 @@ class Consent(models.Model):
 class AuthorizationCode(models.Model):
     """A code on its way from the browser to its client: bound to client, redirect URI, challenge, person and nonce.
 
-    ``used_at`` and ``session_id``: when it was redeemed, and the session it opened, which a second use revokes.
+    ``id_claims``: the personal claims that the request named for the ID token. ``used_at`` and ``session_id``: when it
+    was redeemed, and the session it opened, which a second use revokes.
     """
 
     digest = models.CharField(primary_key=True, max_length=DIGEST_CHARACTERS)
@@ -50,6 +51,7 @@ class AuthorizationCode(models.Model):
     redirect_uri = models.CharField(max_length=URI_CHARACTERS)
     code_challenge = models.CharField(max_length=CHALLENGE_CHARACTERS, blank=True)
     nonce = models.CharField(max_length=NONCE_CHARACTERS, blank=True)
+    id_claims = models.CharField(max_length=SCOPE_CHARACTERS, blank=True, default="", db_default="")
     dpop_jkt = models.CharField(max_length=CHALLENGE_CHARACTERS, blank=True)
     authenticated_at = models.DateTimeField()
     amr = models.CharField(max_length=64)
@@ -69,7 +71,10 @@ class AuthorizationCode(models.Model):
 
 
 class PushedRequest(models.Model):
-    """The parameters of an authorization request that its client has pushed (RFC 9126), under a handle used once."""
+    """The parameters of an authorization request that its client has pushed (RFC 9126).
+
+    Its handle may be opened until somebody has finished, or it expires.
+    """
 
     digest = models.CharField(primary_key=True, max_length=DIGEST_CHARACTERS)
     client = models.ForeignKey(OAuthClient, on_delete=models.DB_CASCADE, related_name="+")

@@ -1,5 +1,6 @@
 """A new client of each kind of application: a name, and an address where people come back, are enough."""
 
+import json
 import re
 from typing import Any
 
@@ -12,6 +13,7 @@ from conftest import PASSWORD
 from ironauth.infrastructure.core import clock
 from tokens.clients.models import OAuthClient
 from tokens.clients.presets import PRESETS, Preset
+from tokens.oauth.tests.material import ED25519_JWK
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("rs256_key")]
 ADD = "admin:tokens_oauthclient_add"
@@ -37,18 +39,24 @@ def _sent(page: Any, preset: Preset) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_a_client_of_each_kind(client: Client, superuser: None, name: str) -> None:
-    """The form as it comes, with a name and an address, makes a client of the kind; what is answered is folded."""
+    """The form as it comes, with a name and an address, makes a client of the kind; what is answered is folded.
+
+    One that signs who it is needs its keys too.
+    """
     preset, address = PRESETS[name], f"{reverse(ADD)}?preset={name}"
+    signs = preset.initial["auth_method"] == "private_key_jwt"
     page = client.get(address)
     text = page.content.decode()
     assert f'<a href="?preset={name}" aria-current="true">{preset.words}</a>' in text
-    assert text.count("<details><summary>") == (4 if preset.redirects else 5)
-    answer = client.post(address, _sent(page, preset))
+    assert text.count("<details><summary>") == (5 if preset.redirects else 6) - signs
+    keys = json.dumps({"keys": [ED25519_JWK]}) if signs else ""
+    answer = client.post(address, {**_sent(page, preset), "jwks": keys})
     assert answer.status_code in (200, 302), answer.content
     made = OAuthClient.objects.get(name="Wiki")
     assert sorted(made.grants) == sorted(preset.initial["grants"])
     assert sorted(made.scopes) == sorted(preset.initial["scopes"])
-    assert (made.auth_method, made.require_pkce) == (preset.initial["auth_method"], True)
+    assert (made.auth_method, made.profile) == (preset.initial["auth_method"], preset.initial["profile"])
+    assert made.require_pkce is preset.initial["require_pkce"]
     assert made.resource_server is preset.initial.get("resource_server", False)
     shows_secret = re.search(r"<dt>client_secret</dt>", answer.content.decode()) is not None
     assert shows_secret is (made.auth_method == OAuthClient.AuthMethod.SECRET)

@@ -55,6 +55,11 @@ class ClientPatchInput(serializers.Serializer[Any]):
     name = TextField(
         required=False, validate=no_controls, help_text=f"At most {NAME_CHARACTERS} characters: what people know it by."
     )
+    profile = serializers.ChoiceField(
+        required=False,
+        choices=OAuthClient.Profile.choices,
+        help_text="The rules it keeps. Of a new client it also fills in what is not sent.",
+    )
     auth_method = serializers.ChoiceField(required=False, choices=OAuthClient.AuthMethod.choices)
     redirect_uris = _texts("Where people come back to; compared character by character.")
     post_logout_redirect_uris = _texts("Where people may be led after signing out.")
@@ -65,6 +70,9 @@ class ClientPatchInput(serializers.Serializer[Any]):
         child=serializers.ChoiceField(choices=[grant.value for grant in GrantType]), required=False
     )
     scopes = _texts("What it may ask for.")
+    strict_scopes = FlagField(
+        required=False, help_text="Refuse a scope that is not in the list, and name it; otherwise it is ignored."
+    )
     trusted = FlagField(required=False, help_text="People are not asked for consent. Only a superuser sets it.")
     require_pkce = FlagField(required=False)
     require_par = FlagField(required=False)
@@ -76,6 +84,10 @@ class ClientPatchInput(serializers.Serializer[Any]):
     subject_type = serializers.ChoiceField(required=False, choices=OAuthClient.Subject.choices)
     sector = TextField(required=False, allow_blank=True, help_text="A host name, for pairwise subjects.")
     id_token_alg = serializers.ChoiceField(required=False, choices=OAuthClient.IdTokenAlg.choices)
+    id_token_claims = FlagField(
+        required=False,
+        help_text="Name, address and roles are in the ID token too, for software that does not ask userinfo.",
+    )
     jwks = KeysField(required=False, allow_null=True)
     access_token_s = _seconds("Seconds an access token lives; null: as the settings say.")
     session_idle_s = _seconds("Seconds a session lives without use; null: as the settings say.")

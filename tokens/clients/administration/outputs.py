@@ -24,12 +24,14 @@ class ClientOut(msgspec.Struct, frozen=True, kw_only=True):
 
     client_id: uuid.UUID
     name: str
+    profile: str
     auth_method: str
     redirect_uris: tuple[str, ...]
     post_logout_redirect_uris: tuple[str, ...]
     backchannel_logout_uri: str
     grants: tuple[str, ...]
     scopes: tuple[str, ...]
+    strict_scopes: bool
     trusted: bool
     require_pkce: bool
     require_par: bool
@@ -39,6 +41,7 @@ class ClientOut(msgspec.Struct, frozen=True, kw_only=True):
     subject_type: str
     sector: str
     id_token_alg: str
+    id_token_claims: bool
     jwks: dict[str, Any] | None
     access_token_s: int | None
     session_idle_s: int | None

@@ -13,7 +13,7 @@ from ironauth.infrastructure.api import paging
 from ironauth.infrastructure.api.paging import Page
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.errors import NotFound, PermissionDenied, ValidationFailed
-from tokens.clients import rules, trust
+from tokens.clients import profiles, rules, trust
 from tokens.clients import units as client_units
 from tokens.clients.administration.errors import NoSecret, SecretReplaced
 from tokens.clients.administration.inputs import ORDERING
@@ -63,7 +63,8 @@ def create(*, actor_id: UUID, values: Mapping[str, Any]) -> ClientSecretShown:
     given = {name: value for name, value in values.items() if name != "preset"}
     preset = PRESETS.get(values.get("preset", ""))
     begun = preset.initial if preset is not None else {"grants": default_grants()}
-    fields = {**begun, **given, "name": names.normalise(values["name"])}
+    stated = profiles.initial(values["profile"]) if "profile" in values else {}
+    fields = {**begun, **stated, **given, "name": names.normalise(values["name"])}
     fields.setdefault("id_token_alg", ID_TOKEN_ALG)
     fields.setdefault("scopes", rules.scopes_for(fields["grants"]))
     client = OAuthClient(**fields)

@@ -19,6 +19,8 @@ from structlog.testing import capture_logs
 from ironauth.infrastructure.core import clock
 from tokens.clients import assertion as client_assertion
 from tokens.clients.assertion import TYPE, AssertionRefused
+from tokens.clients.models import OAuthClient
+from tokens.clients.profiles import PROFILES
 from tokens.oauth.tests.flow import TOKEN, Party, basic
 from tokens.oauth.tests.material import make_client
 
@@ -88,10 +90,11 @@ async def test_names_of_the_type(bank: Party, header: dict[str, Any]) -> None:
         {"aud": ["http://localhost:8000"] * 2},
         {"aud": ["http://localhost:8000", "https://other.example"]},
         {"aud": ["https://other.example"]},
-        {"aud": ["http://localhost:8000/oauth/token"]},
+        {"aud": ["http://localhost:8000/oauth/par"]},
         {"aud": [["http://localhost:8000"]]},
         {"aud": {"http://localhost:8000": 1}},
-        {"aud": "http://localhost:8000/oauth/token"},
+        {"aud": "http://localhost:8000/oauth/token/"},
+        {"aud": ["http://localhost:8000", "http://localhost:8000/oauth/token"]},
         {"aud": "http://localhost:8000/"},
         {"aud": ...},
         {"iss": "someone"},
@@ -125,17 +128,42 @@ async def test_what_proves_nothing(bank: Party, changes: dict[str, Any]) -> None
 def test_a_client_signs_for_itself_alone() -> None:
     """What one client has signed for another, or another for it, is refused, though a key of the set has signed it."""
     jwks = {"keys": [KEYS["ES256"].as_dict(private=False)]}
-    assert client_assertion.verified(assertion("a"), client_id="a", jwks=jwks).expires_at
+    assert client_assertion.verified(assertion("a"), client_id="a", jwks=jwks, profile=PROFILES["oauth2.1"]).expires_at
     for text in (assertion("b"), assertion("a", iss="b"), assertion("a", sub="b")):
         with pytest.raises(AssertionRefused, match="client"):
-            client_assertion.verified(text, client_id="a", jwks=jwks)
+            client_assertion.verified(text, client_id="a", jwks=jwks, profile=PROFILES["oauth2.1"])
 
 
-async def test_the_issuer_as_a_list_of_one(bank: Party) -> None:
-    """RFC 7519 §4.1.3 lets a library write its one audience so; it is used once, as every assertion is."""
-    signed = assertion(str(bank.client.pk), aud=[settings.IRONAUTH_ISSUER])
+AUDIENCES = [["http://localhost:8000"], "http://localhost:8000/oauth/token", ["http://localhost:8000/oauth/token"]]
+
+
+@pytest.mark.parametrize("aud", AUDIENCES)
+async def test_a_list_of_one_and_the_token_endpoint(bank: Party, aud: Any) -> None:
+    """RFC 7519 §4.1.3 and RFC 7523 §3 let libraries write it so; it is used once, as every assertion is."""
+    signed = assertion(str(bank.client.pk), aud=aud)
     assert (await asked(bank, signed)).status_code == 200
     assert (await asked(bank, signed)).status_code == 401
+
+
+@pytest.mark.parametrize("aud", AUDIENCES)
+async def test_fapi2_knows_one_audience(bank: Party, aud: Any) -> None:
+    """FAPI 2.0 §5.3.2.1: the issuer as one text."""
+    await OAuthClient.objects.filter(pk=bank.client.pk).aupdate(profile="fapi2")
+    assert (await asked(bank, assertion(str(bank.client.pk), aud=aud))).status_code == 401
+    assert (await asked(bank, assertion(str(bank.client.pk)))).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("alg", "profile", "status"),
+    [("RS256", "oauth2.1", 200), ("RS256", "fapi2", 401), ("PS256", "fapi2", 200), ("EdDSA", "fapi2", 200)],
+)
+@pytest.mark.filterwarnings("ignore::joserfc.errors.SecurityWarning")
+async def test_what_fapi2_signs_by(bank: Party, alg: str, profile: str, status: int) -> None:
+    """FAPI 2.0 §5.4: no RS256, also where the registered key names no algorithm."""
+    await OAuthClient.objects.filter(pk=bank.client.pk).aupdate(profile=profile)
+    key = KEYS["Ed25519" if alg == "EdDSA" else "RS256"]
+    signed = assertion(str(bank.client.pk), key=key, header={"alg": alg, "kid": key.kid})
+    assert (await asked(bank, signed)).status_code == status
 
 
 @pytest.mark.parametrize("alg", [[], {}, None, 1, "none"])
@@ -251,7 +279,9 @@ def test_what_stands_for_a_used_assertion() -> None:
     """It is the client's alone, and is kept until the assertion has ended."""
     now, jwks = int(clock.unix()), {"keys": [KEYS["ES256"].as_dict(private=False)]}
     given = [
-        client_assertion.verified(assertion(name, jti="same", exp=now + 60), client_id=name, jwks=jwks)
+        client_assertion.verified(
+            assertion(name, jti="same", exp=now + 60), client_id=name, jwks=jwks, profile=PROFILES["oauth2.1"]
+        )
         for name in ("one", "one", "two")
     ]
     assert given[0].id == given[1].id != given[2].id
@@ -278,7 +308,7 @@ def test_a_key_for_one_algorithm_and_extensions(header: dict[str, Any], named: s
     signature = signer.sign(f"{head}.{body}".encode(), KEYS["RS256"])
     text = f"{head}.{body}.{base64.urlsafe_b64encode(signature).rstrip(b'=').decode()}"
     with pytest.raises(AssertionRefused, match=cause) if cause else nullcontext():
-        client_assertion.verified(text, client_id="c", jwks=jwks)
+        client_assertion.verified(text, client_id="c", jwks=jwks, profile=PROFILES["oauth2.1"])
 
 
 async def test_only_clients_that_sign(bank: Party, robot: Party) -> None:

@@ -29,6 +29,7 @@ DEVICE: dict[str, Any] = {"grants": [GrantType.DEVICE_CODE.value], "scopes": ["o
 CODE: dict[str, Any] = {"grants": ["authorization_code"], "scopes": ["openid"]}
 PUBLIC: dict[str, Any] = {"auth_method": "none"}
 KEYS: dict[str, Any] = {"auth_method": "private_key_jwt", "jwks": {"keys": [ED25519_JWK]}}
+FAPI2: dict[str, Any] = {**KEYS, "profile": "fapi2", "require_par": True, "dpop": "required"}
 PAIRWISE: dict[str, Any] = {"subject_type": "pairwise"}
 
 
@@ -49,7 +50,12 @@ def bad_fields(**fields: Any) -> list[str]:
         {"name": "Bücher & Co. 日本"},
         PUBLIC,
         {**PUBLIC, "redirect_uris": ["com.example.app:/cb"], "post_logout_redirect_uris": ["com.example.app:/bye"]},
-        {"require_pkce": False},
+        {"profile": "oidc", "require_pkce": False},
+        {"profile": "oidc"},
+        {**PUBLIC, "profile": "native", "redirect_uris": ["com.example.app:/cb"]},
+        FAPI2,
+        {**FAPI2, "jwks": {"keys": [{**RSA_JWK, "alg": "PS256"}]}},
+        {**FAPI2, "jwks": {"keys": [RSA_JWK]}},
         MACHINE,
         {**MACHINE, "resource_server": True},
         {**MACHINE, "scopes": ["reports:read"]},
@@ -84,6 +90,16 @@ def test_good_clients(fields: dict[str, Any]) -> None:
     ("fields", "field"),
     [
         ({**PUBLIC, "resource_server": True}, "resource_server"),
+        ({"profile": "implicit"}, "profile"),
+        ({"require_pkce": False}, "require_pkce"),
+        ({**PUBLIC, "profile": "oidc"}, "profile"),
+        ({"profile": "native"}, "auth_method"),
+        ({**FAPI2, "auth_method": "secret", "jwks": None}, "auth_method"),
+        ({**FAPI2, "jwks": {"keys": [{**RSA_JWK, "alg": "RS256"}]}}, "jwks"),
+        ({**FAPI2, "require_pkce": False}, "require_pkce"),
+        ({**FAPI2, "require_par": False}, "require_par"),
+        ({**FAPI2, "dpop": "optional"}, "dpop"),
+        ({**FAPI2, "redirect_uris": ["http://127.0.0.1/cb"]}, "redirect_uris"),
         ({"name": ""}, "name"),
         ({"name": "x" * 81}, "name"),
         ({"name": " Wiki"}, "name"),

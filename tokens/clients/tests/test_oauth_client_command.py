@@ -87,6 +87,19 @@ def test_create_a_public_one() -> None:
     assert "--no-pkce: " in refused(*WEB, "--public", "--no-pkce")
 
 
+def test_a_profile_says_what_a_client_begins_with(tmp_path: Path) -> None:
+    """FAPI 2.0 needs keys and nothing else to be said; what it misses is named with the option."""
+    keys = tmp_path / "jwks.json"
+    keys.write_text(json.dumps({"keys": [ED25519_JWK]}))
+    made, _ = run(*WEB, "--profile", "fapi2", "--jwks", str(keys))
+    assert (made["auth_method"], made["require_par"], made["dpop"]) == ("private_key_jwt", True, "required")
+    assert made["id_token_alg"] == "ed25519"
+    OAuthClient.objects.all().delete()
+    assert "--dpop: FAPI 2.0" in refused(*WEB, "--profile", "fapi2", "--jwks", str(keys), "--dpop", "off")
+    assert "--no-pkce: Only the profile oidc" in refused(*WEB, "--profile", "oauth2.1", "--no-pkce")
+    assert "--profile: " in refused(*WEB, "--profile", "implicit")
+
+
 def test_create_with_everything(tmp_path: Path) -> None:
     """Every option is stored; lists are given by repeating an option, scopes as one text as well."""
     keys = tmp_path / "jwks.json"
@@ -100,11 +113,12 @@ def test_create_with_everything(tmp_path: Path) -> None:
         "--sector", "example.com", "--post-logout-redirect-uri", "https://app.example.com/bye",
         "--backchannel-logout-uri", "https://app.example.com/out", "--access-token-s", "60",
         "--session-idle-s", "3600", "--session-absolute-s", "7200", "--resource-server",
-        "--administers",
+        "--administers", "--strict-scopes", "--id-token-claims",
     )  # fmt: skip
     assert made == {
         "client_id": str(OAuthClient.objects.get().pk),
         "name": "Wiki",
+        "profile": "oidc",
         "auth_method": "private_key_jwt",
         "redirect_uris": [REDIRECT_URI, "http://127.0.0.1/cb"],
         "grants": [
@@ -114,6 +128,8 @@ def test_create_with_everything(tmp_path: Path) -> None:
             "urn:ietf:params:oauth:grant-type:token-exchange",
         ],
         "scopes": ["openid", "reports:read", "roles"],
+        "strict_scopes": True,
+        "id_token_claims": True,
         "trusted": True,
         "require_pkce": False,
         "require_par": True,

@@ -11,11 +11,13 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from accounts import names
 from ironauth.infrastructure.core import strict_json
 from ironauth.infrastructure.core.stdio import ignore_broken_pipe
+from tokens.clients import profiles
 from tokens.clients import rules as client_rules
 from tokens.clients import units as client_units
 from tokens.clients.keys import MAX_FILE_BYTES
 from tokens.clients.models import OAuthClient, default_grants
 from tokens.clients.presets import ID_TOKEN_ALG
+from tokens.clients.profiles import PROFILES
 from tokens.clients.units import EXPIRE_OLD_S, MOST_EXPIRE_OLD_S, NoSecretError
 from tokens.protocol import GrantType
 
@@ -33,9 +35,10 @@ OPTIONS: Final = {
     "scopes": "--scope", "require_pkce": "--no-pkce", "dpop": "--dpop", "subject_type": "--subject-type",
     "sector": "--sector", "id_token_alg": "--id-token-alg", "jwks": "--jwks", "access_token_s": "--access-token-s",
     "session_idle_s": "--session-idle-s", "session_absolute_s": "--session-absolute-s",
-    "resource_server": "--resource-server", "administers": "--administers",
+    "resource_server": "--resource-server", "administers": "--administers", "profile": "--profile",
+    "require_par": "--require-par",
 }  # fmt: skip
-FIELDS: Final = (*OPTIONS, "trusted", "require_par")
+FIELDS: Final = (*OPTIONS, "trusted", "strict_scopes", "id_token_claims")
 NO_PUBLIC: Final = "--public says that the client has no secret: leave out --auth-method, or --public."
 UNKNOWN: Final = "There is no client with this client_id: `manage.py oauth_client list` shows those there are."
 ONCE: Final = (
@@ -134,6 +137,10 @@ def _add_create(parser: ArgumentParser) -> None:
     """Add the options of ``create``; what is a list may be given several times."""
     add = parser.add_argument
     add("--name", required=True, help="what people know the application by")
+    known = ", ".join(f"{name} ({one.words.rstrip('.')})" for name, one in PROFILES.items())
+    add(
+        "--profile", metavar="PROFILE", help=f"the rules it keeps, and what it begins with (default: oauth2.1): {known}"
+    )
     add("--redirect-uri", action="append", default=[], metavar="URI", help="where it is answered at; several times")
     add("--public", action="store_true", help="it can keep no secret: an application on a device or in a browser")
     add("--auth-method", metavar="METHOD", help="secret (default), private_key_jwt, or none: the same as --public")
@@ -142,12 +149,14 @@ def _add_create(parser: ArgumentParser) -> None:
     add("--grant", action="append", metavar="GRANT", help=grants)
     add("--scope", action="append", metavar="SCOPE", help="what it may ask for (default: who the person is)")
     add("--trusted", action="store_true", help="people are not asked for consent: one of your own")
-    add("--no-pkce", action="store_true", help="for a confidential client that cannot send it")
+    add("--no-pkce", action="store_true", help="for a confidential client that cannot send it: the profile oidc")
     add("--require-par", action="store_true", help="authorization requests have to be pushed")
     add("--resource-server", action="store_true", help="an API of yours: it may ask about every client's access tokens")
     add("--administers", action="store_true", help="it may call the admin API with such of its scopes as users:read")
-    add("--dpop", default=OAuthClient.Policy.OPTIONAL, metavar="POLICY", help="off, optional (default), required")
-    add("--id-token-alg", default=ID_TOKEN_ALG, metavar="ALG", help="RS256 (default: every library), ES256, ed25519")
+    add("--strict-scopes", action="store_true", help="refuse a scope that is not in its list; otherwise it is ignored")
+    add("--id-token-claims", action="store_true", help="name, address and roles are in the ID token too")
+    add("--dpop", metavar="POLICY", help="off, optional (default), required")
+    add("--id-token-alg", metavar="ALG", help="RS256 (default: every library), ES256, ed25519")
     add("--subject-type", default=OAuthClient.Subject.PUBLIC, metavar="TYPE", help="public (default) or pairwise")
     add("--sector", default="", metavar="HOST", help="clients of one sector see the same pairwise subjects")
     add("--post-logout-redirect-uri", action="append", default=[], metavar="URI", help="where to go after signing out")
@@ -161,26 +170,31 @@ def _client_of(options: dict[str, Any]) -> OAuthClient:
     method = options["auth_method"]
     if options["public"] and method not in (None, OAuthClient.AuthMethod.NONE):
         raise CommandError(NO_PUBLIC)
-    method = OAuthClient.AuthMethod.NONE if options["public"] else method or OAuthClient.AuthMethod.SECRET
+    profile = options["profile"] or (OAuthClient.Profile.OIDC if options["no_pkce"] else OAuthClient.Profile.OAUTH21)
+    begun = profiles.initial(profile)
+    method = OAuthClient.AuthMethod.NONE if options["public"] else method or begun.get("auth_method", "secret")
     given = [GRANTS.get(grant, grant) for grant in options["grant"] or default_grants()]
     scopes = [scope for text in options["scope"] for scope in text.split()] if options["scope"] else None
     return OAuthClient(
         name=names.normalise(options["name"]),
+        profile=profile,
         auth_method=METHODS.get(method, method),
         redirect_uris=options["redirect_uri"],
         post_logout_redirect_uris=options["post_logout_redirect_uri"],
         backchannel_logout_uri=options["backchannel_logout_uri"],
         grants=given,
         scopes=client_rules.scopes_for(given) if scopes is None else scopes,
+        strict_scopes=options["strict_scopes"],
         trusted=options["trusted"],
-        require_pkce=not options["no_pkce"],
-        require_par=options["require_par"],
+        require_pkce=not options["no_pkce"] and begun.get("require_pkce", True),
+        require_par=options["require_par"] or begun.get("require_par", False),
         resource_server=options["resource_server"],
         administers=options["administers"],
-        dpop=options["dpop"],
+        dpop=options["dpop"] or begun.get("dpop", OAuthClient.Policy.OPTIONAL),
         subject_type=options["subject_type"],
         sector=options["sector"],
-        id_token_alg=options["id_token_alg"],
+        id_token_alg=options["id_token_alg"] or begun.get("id_token_alg", ID_TOKEN_ALG),
+        id_token_claims=options["id_token_claims"],
         jwks=_keys(options["jwks"]) if options["jwks"] else None,
         access_token_s=options["access_token_s"],
         session_idle_s=options["session_idle_s"],

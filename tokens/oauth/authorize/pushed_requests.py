@@ -3,12 +3,11 @@
 import secrets
 from datetime import timedelta
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlencode
 
 import msgspec
 from django.http import HttpResponse, QueryDict
-from django.utils.translation import gettext_noop as _
 from drf_spectacular.utils import extend_schema
 
 from ironauth.infrastructure.api.views import ApiRequest
@@ -29,7 +28,7 @@ from tokens.clients.errors import (
 from tokens.clients.models import digest_of
 from tokens.clients.registry import Client
 from tokens.oauth.authorize import request as authorization_request
-from tokens.oauth.authorize.request import MAX_BYTES, Unanswerable
+from tokens.oauth.authorize.request import FINISHED, MAX_BYTES, Unanswerable
 from tokens.oauth.endpoint import OAuthEndpoint, refusals
 from tokens.oauth.inputs import PushInput
 from tokens.oauth.models import PushedRequest
@@ -42,7 +41,10 @@ _CREDENTIALS: Final = frozenset({"client_secret", "client_assertion", "client_as
 
 
 class Pushed(msgspec.Struct, frozen=True):
-    """What the browser is to be sent with: ``request_uri``, good once; ``expires_in``: for so many seconds."""
+    """What the browser is to be sent with: ``request_uri``, good until the person has finished.
+
+    ``expires_in``: seconds for which it may be opened.
+    """
 
     request_uri: str
     expires_in: int
@@ -128,23 +130,23 @@ def keep(*, client: Client, handle: str, parameters: dict[str, str]) -> None:
     )
 
 
-def take(*, client: Client, handle: str) -> dict[str, str] | None:
-    """Unit of work: return the parameters the client has pushed under the handle, and use them up. 2 queries.
+def find(*, client: Client, digest: str) -> dict[str, str] | None:
+    """Unit of work: return the parameters the client has pushed under the handle. 1 query.
 
-    None for an unknown, expired or used handle; of several requests at once one gets the parameters. None also for a
-    handle of another client, which stays good there.
+    None for an unknown, expired or finished one, and for one of another client. It may be opened again until the person
+    has finished (``services``): browsers open an address twice, and people press reload (FAPI 2.0 §5.3.2.2).
 
     Args:
         client: The client that the request names.
-        handle: The handle as it was received.
+        digest: Of the handle.
     """
-    alive = PushedRequest.objects.filter(digest=digest_of(handle), client_id=client.id, expires_at__gt=clock.now())
-    found: Any = alive.values_list("parameters", flat=True).first()
-    return found if found is not None and alive.delete()[0] else None
+    alive = PushedRequest.objects.filter(digest=digest, client_id=client.id, expires_at__gt=clock.now())
+    found: dict[str, str] | None = alive.values_list("parameters", flat=True).first()
+    return found
 
 
-async def taken(*, client: Client, request_uri: str) -> QueryDict:
-    """Return what the client has pushed, and use it up; as a query, because it is checked once more.
+async def opened(*, client: Client, request_uri: str) -> tuple[str, QueryDict]:
+    """Return the digest of the handle and what the client has pushed; as a query, because it is checked once more.
 
     Args:
         client: The client that the request names.
@@ -153,10 +155,10 @@ async def taken(*, client: Client, request_uri: str) -> QueryDict:
     Raises:
         Unanswerable: without the parameters nobody knows where to answer.
     """
-    handle = request_uri.removeprefix(PREFIX)
-    parameters = await database().write(take, client=client, handle=handle)
+    digest = digest_of(request_uri.removeprefix(PREFIX))
+    parameters = await database().read(find, client=client, digest=digest)
     if parameters is None:
-        raise Unanswerable(_("The application's request has expired or was used before: start again from there."))
+        raise Unanswerable(FINISHED)
     query = QueryDict(mutable=True)
     query.update(parameters)
-    return query
+    return digest, query

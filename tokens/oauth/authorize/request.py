@@ -33,9 +33,10 @@ from tokens.clients.errors import (
 from tokens.clients.models import SCOPE_CHARACTERS, OAuthClient
 from tokens.clients.registry import Client
 from tokens.errors import InvalidToken
-from tokens.oauth import id_tokens
+from tokens.oauth import claims, id_tokens
+from tokens.oauth.claims import AskedClaims
 from tokens.oauth.models import NONCE_CHARACTERS
-from tokens.protocol import GrantType, ResponseMode, is_scope
+from tokens.protocol import GrantType, ResponseMode, Scope, is_scope
 
 #: Bytes of a query or form: with the path before it below the 8 KiB from which servers, ours too, answer 414.
 MAX_BYTES: Final = 8_000
@@ -45,6 +46,7 @@ PROMPTS: Final = ("none", "login", "consent", SELECT_ACCOUNT)  # OpenID Connect 
 ACR_CHARACTERS: Final = 255  # a dozen names; two are known here
 CREATE: Final = "create"  # Initiating User Registration via OpenID Connect 1.0 §4.1: where people may sign up
 CHALLENGE_METHOD: Final = "S256"
+FINISHED: Final = _("The application's request has expired or was used before: start again from there.")
 _SHA256: Final = re.compile(r"[A-Za-z0-9_-]{43}")  # base64url: RFC 7636 §4.2, RFC 9449 §10
 _SECONDS: Final = re.compile(r"[0-9]{1,9}")  # thirty years
 _PRINTABLE: Final = re.compile(r"[^\x00-\x1f\x7f]*")
@@ -78,7 +80,11 @@ class Refused(DomainError):
 class AuthorizationRequest(msgspec.Struct, frozen=True, array_like=True):
     """A request that has been checked against its client. Empty texts where nothing was asked.
 
-    ``max_age``: seconds. ``hint_sub``: who the client believes is there, as it knows them.
+    Attributes:
+        max_age: Seconds.
+        hint_sub: The person that the client believes is there, as it knows them.
+        id_claims: The personal claims that the ID token is to have, separated by spaces.
+        pushed: The digest of the handle it was pushed under.
     """
 
     client_id: str
@@ -94,6 +100,8 @@ class AuthorizationRequest(msgspec.Struct, frozen=True, array_like=True):
     login_hint: str
     hint_sub: str
     acr_values: str = ""
+    id_claims: str = ""
+    pushed: str = ""
 
     @property
     def target(self) -> Target:
@@ -197,20 +205,23 @@ def check(client: Client, given: Mapping[str, str], target: Target, *, pushed: b
     if not all(_PRINTABLE.fullmatch(text) for pair in given.items() for text in pair):
         raise InvalidRequest("A parameter has control characters in it.")
     _refuse_unsupported(client, given, pushed=pushed)
+    scope, named = given.get("scope", ""), _claims(given)
+    acr_values = " ".join(filter(None, (given.get("acr_values", ""), named.acr)))
     return AuthorizationRequest(
         client_id=client.client_id,
         redirect_uri=target.redirect_uri,
         response_mode=target.response_mode,
         state=target.state,
         code_challenge=_code_challenge(client, given),
-        scope=scope_of(client, given.get("scope", "")),
+        scope=scope_of(client, scope, named.scopes),
         prompt=_prompt(given.get("prompt", "")),
         max_age=_max_age(given.get("max_age")),
         nonce=_at_most(given.get("nonce", ""), "nonce", NONCE_CHARACTERS),
         dpop_jkt="" if client.dpop == OAuthClient.Policy.OFF else _thumbprint(given.get("dpop_jkt", "")),
-        acr_values=_at_most(given.get("acr_values", ""), "acr_values", ACR_CHARACTERS),
+        acr_values=_at_most(acr_values, "acr_values", ACR_CHARACTERS),
+        id_claims=named.in_id_token,
         login_hint=hint if len(hint := given.get("login_hint", "")) <= HINT_CHARACTERS else "",
-        hint_sub="",
+        hint_sub=named.sub,
     )
 
 
@@ -269,7 +280,7 @@ def _code_challenge(client: Client, given: Mapping[str, str]) -> str:
     return challenge
 
 
-def scope_of(client: Client, asked: str) -> str:
+def scope_of(client: Client, asked: str, implied: tuple[str, ...] = ()) -> str:
     """Return what is granted of a scope, as it is stored; what the client may not have is ignored (RFC 6749 §3.3).
 
     There is no default: what a client wants, it says.
@@ -277,6 +288,7 @@ def scope_of(client: Client, asked: str) -> str:
     Args:
         client: Whose scopes are the bound.
         asked: The parameter as it was received.
+        implied: Scopes of claims that were asked for by name; what the client may not have of them is ignored.
 
     Raises:
         InvalidScope: none, a malformed one, and one of which nothing is left.
@@ -284,10 +296,17 @@ def scope_of(client: Client, asked: str) -> str:
     """
     if not asked:
         raise InvalidScope("scope is missing: name what the application needs, for instance openid.")
-    granted = client.allowed_of(asked)
-    if not is_scope(asked) or not granted:
+    if not is_scope(asked):
         raise InvalidScope
-    return _at_most(granted, "scope", SCOPE_CHARACTERS)
+    asked = " ".join((asked, *(scope for scope in implied if scope in client.scopes)))
+    return _at_most(client.granted_of(asked), "scope", SCOPE_CHARACTERS)
+
+
+def _claims(given: Mapping[str, str]) -> AskedClaims:
+    """Return the claims that are asked for by name; only OpenID Connect has the parameter (Core §5.5)."""
+    if "claims" not in given or Scope.OPENID not in given.get("scope", "").split():
+        return AskedClaims()
+    return claims.asked(given["claims"])
 
 
 def prompts() -> tuple[str, ...]:

@@ -1,12 +1,14 @@
 """What becomes of an authorization request: a code, or a question to the person. Units of work, and their service."""
 
 import enum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from django.db import IntegrityError
 from django.utils.translation import gettext_noop as _
 
+from ironauth.infrastructure.core import clock
+from ironauth.infrastructure.db import single_use
 from ironauth.infrastructure.db.faults import refers_to_nothing
 from ironauth.infrastructure.db.unit_of_work import about_to_commit, database
 from ironauth.infrastructure.http.client_context import ClientContext
@@ -15,10 +17,11 @@ from tokens.clients import subjects
 from tokens.clients.errors import AccessDenied, ConsentRequired, LoginRequired
 from tokens.clients.registry import Client
 from tokens.oauth import codes
-from tokens.oauth.authorize.request import SELECT_ACCOUNT, AuthorizationRequest, Refused, Unanswerable
-from tokens.oauth.authorize.state import AuthorizationState
+from tokens.oauth.authorize.request import FINISHED, SELECT_ACCOUNT, AuthorizationRequest, Refused, Unanswerable
+from tokens.oauth.authorize.state import LIFE_S, AuthorizationState
 from tokens.oauth.codes import AuthorizationCodeData
 from tokens.oauth.consent import units as consents
+from tokens.oauth.models import PushedRequest
 from tokens.protocol import scope_set
 from tokens.sessions import sso_session
 from tokens.sessions.models import BY_KEPT_DEVICE
@@ -29,6 +32,8 @@ from tokens.sign_in.services import recorded_refusals
 from tokens.sign_in.units import SingleSignOn, open_session
 
 log = get_logger()
+#: What ``single_use`` knows pushed requests by.
+PUSHED: Final = "pushed"
 
 
 class Step(enum.Enum):
@@ -37,6 +42,7 @@ class Step(enum.Enum):
     CODE = enum.auto()  # the client gets it
     SIGN_IN = enum.auto()  # who is there, or whether they still are, has to be found out
     CONFIRM = enum.auto()  # who is there has to allow it
+    FINISHED = enum.auto()  # the pushed request was answered before
 
 
 class Decision(NamedTuple):
@@ -156,13 +162,18 @@ async def allow(
     return _told(request, decision)
 
 
-def deny(*, request: AuthorizationRequest, client: Client) -> Refused:
-    """Return what the client hears when the person says no.
+async def deny(*, request: AuthorizationRequest, client: Client) -> Refused:
+    """Return what the client hears when the person says no. No query, 2 for a pushed request.
 
     Args:
         request: The request, judged.
         client: The client that it names.
+
+    Raises:
+        Unanswerable: It was pushed, and has been answered before.
     """
+    if request.pushed and not await database().write(_finish, request.pushed):
+        raise Unanswerable(FINISHED)
     log.info("authorization_denied", client_id=client.client_id)
     return Refused(AccessDenied(), request.target)
 
@@ -221,7 +232,9 @@ def _remember_and_issue(*, request: AuthorizationRequest, client: Client, cookie
 
 
 def _issue(request: AuthorizationRequest, client: Client, session: StoredSession) -> Decision:
-    """Return the code of a request that nothing stands in the way of. 1 query, 2 once a minute."""
+    """Return the code of a request that nothing stands in the way of. 1 query, 2 once a minute, 2 more if pushed."""
+    if request.pushed and not _finish(request.pushed):
+        return Decision(Step.FINISHED)
     sso_session.touch(session)
     about_to_commit()
     code = codes.issue(
@@ -237,9 +250,23 @@ def _issue(request: AuthorizationRequest, client: Client, session: StoredSession
             authenticated_at=session.authenticated_at,
             amr=session.amr,
             sso_session_id=session.id,
+            id_claims=request.id_claims,
         )
     )
     return Decision(Step.CODE, code, session)
+
+
+def _finish(digest: str) -> bool:
+    """Use a pushed request up; return whether it had not been. Of several browsers that have opened it, one gets True.
+
+    Unit of work, or a part of one. 2 queries. Pages that were opened before stay good as long as their state does.
+
+    Args:
+        digest: Of its handle.
+    """
+    first = single_use.consume(PUSHED, UUID(digest[:32]), int(clock.unix()) + LIFE_S)
+    PushedRequest.objects.filter(pk=digest).delete()
+    return first
 
 
 def _gone(error: IntegrityError) -> Exception:
@@ -251,6 +278,8 @@ def _gone(error: IntegrityError) -> Exception:
 
 def _told(request: AuthorizationRequest, decision: Decision) -> Decision:
     """Return the decision, with a line about a code. Raises ``Refused`` where the client wants no questions."""
+    if decision.step is Step.FINISHED:
+        raise Unanswerable(FINISHED)
     if decision.step is not Step.CODE:
         if request.silent:
             raise Refused(LoginRequired() if decision.step is Step.SIGN_IN else ConsentRequired(), request.target)

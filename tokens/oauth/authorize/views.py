@@ -174,7 +174,7 @@ class AuthorizeView(OAuthPage):
 
     @extend_schema(exclude=True)
     async def head(self, request: ApiRequest) -> HttpResponse:
-        """Refuse what a checker of links sends: it would use up a pushed request, or make a code for nobody."""
+        """Refuse what a checker of links sends: it would make a code for nobody."""
         raise exceptions.MethodNotAllowed("HEAD")
 
     @extend_schema(exclude=True)
@@ -229,7 +229,7 @@ class ConsentView(OAuthPage):
                 return self.choice_shown(request, state, client, held)
             return self.shown(request, state, client, Decision(Step.SIGN_IN))
         if said == "deny":
-            raise authorizations.deny(request=state.request, client=client)
+            raise await authorizations.deny(request=state.request, client=client)
         cookie = sso_session.read_cookie(request)
         decision = await authorizations.allow(
             request=state.request, client=client, cookie=cookie, session_id=state.session_id
@@ -255,13 +255,14 @@ async def _read(query: QueryDict) -> tuple[Client, AuthorizationRequest]:
     """
     client = await authorization_request.client_of(query)
     handles = query.getlist("request_uri")
-    pushed = len(handles) == 1 and handles[0].startswith(pushed_requests.PREFIX)
-    if pushed:
-        query = await pushed_requests.taken(client=client, request_uri=handles[0])
+    pushed = ""
+    if len(handles) == 1 and handles[0].startswith(pushed_requests.PREFIX):
+        pushed, query = await pushed_requests.opened(client=client, request_uri=handles[0])
     target = authorization_request.target_of(client, query)
     try:
         given = unique_parameters(query)
-        wanted = authorization_request.check(client, given, target, pushed=pushed)
+        checked = authorization_request.check(client, given, target, pushed=bool(pushed))
+        wanted = msgspec.structs.replace(checked, pushed=pushed) if pushed else checked
         return client, await authorization_request.with_hint(client, wanted, given.get("id_token_hint"))
     except OAuthError as error:
         raise Refused(error, target) from error

@@ -21,12 +21,12 @@ from tokens.oauth.authorize.request import prompts
 from tokens.oauth.discovery.userinfo import CLAIMS
 from tokens.oauth.id_tokens import ACR_VALUES
 from tokens.oauth.token.grants import GRANTS
-from tokens.protocol import PROOF_ALGORITHMS, ResponseMode, Scope
+from tokens.protocol import PROOF_ALGORITHMS, TOKEN_PATH, ResponseMode, Scope
 
 #: Members that are addresses (RFC 8414 §2, Discovery §3, RFC 8628 §4, RFC 9126 §5, RP-Initiated Logout §2.1).
 ENDPOINTS: Final = {
     "authorization_endpoint": "/oauth/authorize",
-    "token_endpoint": "/oauth/token",
+    "token_endpoint": TOKEN_PATH,
     "userinfo_endpoint": "/oauth/userinfo",
     "jwks_uri": "/.well-known/jwks.json",
     "introspection_endpoint": "/oauth/introspect",
@@ -105,7 +105,7 @@ def metadata(algorithms: tuple[str, ...]) -> dict[str, Any]:
         **{f"{which}_endpoint_auth_signing_alg_values_supported": client_assertion.ALGORITHM_NAMES for which in ASKED},
         "backchannel_logout_supported": True,
         "backchannel_logout_session_supported": True,
-        "claims_parameter_supported": False,
+        "claims_parameter_supported": True,
         "request_parameter_supported": False,
         "request_uri_parameter_supported": False,  # which would be true unless it is said (Discovery §3)
         "require_pushed_authorization_requests": False,

@@ -28,6 +28,7 @@ from tokens.admin.client_form import KeysField
 from tokens.clients import assertion as client_assertion
 from tokens.clients import dpop
 from tokens.clients.assertion import AssertionRefused
+from tokens.clients.profiles import PROFILES
 from tokens.clients.tests.test_dpop import a_request
 from tokens.errors import InvalidProof
 from tokens.oauth.authorize import sign_in_views
@@ -109,7 +110,9 @@ def test_assertions_of_clients(twice: bool) -> None:
     claims = {"iss": client_id, "sub": client_id, "aud": settings.IRONAUTH_ISSUER, "exp": now + 60, "jti": "j"}
     payload = doubled(claims, "aud", "https://other.example") if twice else json.dumps(claims).encode()
     with pytest.raises(AssertionRefused, match="payload") if twice else nullcontext():
-        client_assertion.verified(signed({"kid": "k"}, payload), client_id=client_id, jwks=json.loads(KEYS))
+        client_assertion.verified(
+            signed({"kid": "k"}, payload), client_id=client_id, jwks=json.loads(KEYS), profile=PROFILES["oauth2.1"]
+        )
 
 
 @pytest.mark.parametrize("twice", [False, True])

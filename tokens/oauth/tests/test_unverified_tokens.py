@@ -13,6 +13,7 @@ from tokens.access import codec, signed_tokens
 from tokens.clients import assertion as client_assertion
 from tokens.clients import dpop
 from tokens.clients.assertion import AssertionRefused
+from tokens.clients.profiles import PROFILES
 from tokens.errors import InvalidProof, InvalidToken
 from tokens.sessions import authentication
 from tokens.tests.material import NOW, Issuer, b64
@@ -61,7 +62,9 @@ def test_every_reader_refuses_it(case: str, monkeypatch: pytest.MonkeyPatch) -> 
         "introspection and exchange": lambda: authentication.known(text),
         "bearer": lambda: codec.decode(text, keys, now=NOW),
         "ID token hint": lambda: signed_tokens.verified(text, keys, typ="at+jwt", now=NOW),
-        "client assertion": lambda: client_assertion.verified(text, client_id="c", jwks=jwks),
+        "client assertion": lambda: client_assertion.verified(
+            text, client_id="c", jwks=jwks, profile=PROFILES["oauth2.1"]
+        ),
         "proof": lambda: dpop.verified(with_proof(text)),
     }
     assert [name for name, read in readers.items() if not refused(read)] == []

@@ -19,7 +19,7 @@ from tokens.oauth.codes import PresentedCode, Redemption
 from tokens.oauth.token.device_grant import by_device_code
 from tokens.oauth.token.exchange import by_exchange
 from tokens.oauth.token.response import TokenRequest, TokenResponse, answer, id_key_for, refuse
-from tokens.protocol import GrantType, Scope, is_scope, scope_set, scope_text
+from tokens.protocol import GrantType, Scope, scope_set, scope_text
 from tokens.sessions import access_tokens, refresh_token
 from tokens.sessions.refresh import units as refresh_units
 from tokens.sessions.refresh.queries import Outcome
@@ -51,8 +51,8 @@ async def by_code(asked: TokenRequest) -> TokenResponse:
     event("code_redeemed", outcome=redeemed.outcome.value, client_id=asked.client.client_id)
     if redeemed.opened is None:
         await refuse(asked)
-    scope, nonce = redeemed.opened.scope, redeemed.nonce
-    return await answer(asked, redeemed.opened, key, mark, scope=scope, nonce=nonce, id_key=id_key)
+    opened, nonce, named = redeemed.opened, redeemed.nonce, redeemed.id_claims
+    return await answer(asked, opened, key, mark, scope=opened.scope, nonce=nonce, named=named, id_key=id_key)
 
 
 async def by_refresh_token(asked: TokenRequest) -> TokenResponse:
@@ -80,6 +80,7 @@ async def by_refresh_token(asked: TokenRequest) -> TokenResponse:
         client_id=client.client_id,
         wanted=wanted,
         idle_s=client.session_idle_s,
+        grace_s=client.rules.grace_s if asked.jkt else 0,
         jkt=asked.jkt,
     )
     event = log.warning if rotation.outcome is Outcome.REUSE else log.info
@@ -105,10 +106,8 @@ async def by_client_credentials(asked: TokenRequest) -> TokenResponse:
     if client.is_public:
         raise UnauthorizedClient
     own = client.scopes - ABOUT_PEOPLE
-    wanted = scope_set(asked.parameters.get("scope", ""))
-    scope = scope_text(wanted & own if wanted else own)
-    if wanted and not (scope and is_scope(scope_text(wanted))):
-        raise InvalidScope
+    wanted = asked.parameters.get("scope", "")
+    scope = client.granted_of(wanted, own) if wanted.split() else scope_text(own)
     key = await key_store().signing()
     access = access_tokens.of_client(client.id, key, scope=scope, life_s=client.access_token_s, jkt=asked.jkt)
     log.info("client_token_issued", client_id=client.client_id)

@@ -92,6 +92,7 @@ async def answer(
     *,
     scope: str,
     nonce: str = "",
+    named: str = "",
     id_key: ActiveKey | None = None,
 ) -> TokenResponse:
     """Return the tokens of a session's grant.
@@ -103,6 +104,7 @@ async def answer(
         mark: Taken before the key was chosen and the session was read or stored.
         scope: What the access token may do.
         nonce: The authorization request's, "" for none.
+        named: The personal claims that the authorization request named for the ID token.
         id_key: What signs the ID token, if it was looked up before.
     """
     client = asked.client
@@ -120,6 +122,7 @@ async def answer(
             authenticated_at=opened.authenticated_at,
             amr=opened.amr,
             nonce=nonce,
+            named=named,
             access_token=access.text,
             key=id_key,
         )

@@ -98,14 +98,15 @@ def _is_genuine(session: StoredSession, parsed: ParsedRefreshToken) -> bool:
         return False
 
 
-def in_grace(session: StoredSession, parsed: ParsedRefreshToken, now: datetime) -> bool:
+def in_grace(session: StoredSession, parsed: ParsedRefreshToken, now: datetime, grace_s: int = 0) -> bool:
     """Return whether the token is the immediate predecessor of the current one, within the grace window.
 
     Args:
         session: The session that it names, as it was read.
         parsed: The token.
         now: The time at which it is shown.
+        grace_s: Seconds, where the setting says less.
     """
     if parsed.generation != session.generation - 1 or session.rotated_at is None:
         return False
-    return now < session.rotated_at + timedelta(seconds=settings.IRONAUTH_REFRESH_GRACE_S)
+    return now < session.rotated_at + timedelta(seconds=max(settings.IRONAUTH_REFRESH_GRACE_S, grace_s))

@@ -43,6 +43,7 @@ def rotate(
     client_id: str = FIRST_PARTY_CLIENT,
     wanted: frozenset[str] = frozenset(),
     idle_s: int | None = None,
+    grace_s: int = 0,
     jkt: str = "",
 ) -> Rotation:
     """Exchange a refresh token: advance the session by one generation, or say why not.
@@ -56,15 +57,16 @@ def rotate(
         client_id: The client that shows it; the session has to be its.
         wanted: Scopes the session must have; it is left alone when it has not.
         idle_s: The client's own limit, in seconds; None: the settings'.
+        grace_s: Seconds for which the predecessor of the newest token still works, where the setting says less.
         jkt: The key that was proved; without the session's own it is left alone, whatever token was shown.
     """
     session = session_queries.find(parsed.session_id)
     if session is not None and session.dpop_jkt and session.dpop_jkt != jkt and session.client_id == client_id:
         return Rotation(Outcome.WRONG_KEY)
-    rotation = _rotate(session, parsed, client_id, wanted, idle_s)
+    rotation = _rotate(session, parsed, client_id, wanted, idle_s, grace_s)
     if rotation is None:  # lost the race between SELECT and UPDATE: the winner's row decides
         session = session_queries.find(parsed.session_id)
-        rotation = _rotate(session, parsed, client_id, wanted, idle_s) or Rotation(Outcome.REVOKED)
+        rotation = _rotate(session, parsed, client_id, wanted, idle_s, grace_s) or Rotation(Outcome.REVOKED)
     if session is not None and session.actor_id is not None and rotation.outcome is Outcome.INACTIVE:
         with transaction.atomic():
             acting.lose(session_id=session.id, user_id=session.account.id, actor_id=session.actor_id)
@@ -77,6 +79,7 @@ def _rotate(
     client_id: str,
     wanted: frozenset[str],
     idle_s: int | None,
+    grace_s: int,
 ) -> Rotation | None:
     """Return the outcome for the session as it was read; None when it was changed since."""
     refusal = refusal_of(session, parsed, client_id)
@@ -84,7 +87,7 @@ def _rotate(
         return Rotation(refusal or Outcome.UNKNOWN)
     now = clock.now()
     is_current = parsed.generation == session.generation
-    if not is_current and not in_grace(session, parsed, now):
+    if not is_current and not in_grace(session, parsed, now, grace_s):
         return _reused(session)
     if not wanted <= scope_set(session.scope):
         return Rotation(Outcome.WIDER)

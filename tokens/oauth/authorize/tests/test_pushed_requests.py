@@ -1,5 +1,6 @@
 """Pushed authorization requests (RFC 9126): parameters from the client itself, good once, for it alone."""
 
+import asyncio
 from typing import Any
 
 import httpx
@@ -11,7 +12,7 @@ from tokens.clients.models import OAuthClient
 from tokens.oauth.authorize import pushed_requests
 from tokens.oauth.models import AuthorizationCode, PushedRequest
 from tokens.oauth.tests.material import make_client, make_public_client
-from tokens.oauth.tests.walk import AUTHORIZE, ISSUER, answered, by_password, is_page, request_of
+from tokens.oauth.tests.walk import AUTHORIZE, ISSUER, answered, by_password, is_page, request_of, say
 from tokens.tests.browser import Member
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
@@ -64,11 +65,47 @@ async def test_nothing_secret_is_stored(api: httpx.AsyncClient, party: Party) ->
     assert row.client_id == party[0].pk
 
 
-async def test_used_once(api: httpx.AsyncClient, party: Party) -> None:
-    """The second time there is a page, for nobody knows where to answer."""
+async def test_opened_until_somebody_has_finished(api: httpx.AsyncClient, party: Party, member: Member) -> None:
+    """It may be opened again (FAPI 2.0 §5.3.2.2); of two pages one gets a code; then it is none."""
     sent = await pushed(api, party)
-    assert is_page(await api.get(AUTHORIZE, params=sent), 200, "Password")
+    first, second = [await api.get(AUTHORIZE, params=sent) for _ in range(2)]
+    assert is_page(first, 200, "Password")
+    assert answered(await by_password(api, second, member["email"]))["code"]
+    assert is_page(await by_password(api, first, member["email"]), 400, "was used before")
     assert is_page(await api.get(AUTHORIZE, params=sent), 400, "was used before")
+    assert await AuthorizationCode.objects.acount() == 1
+    assert not await PushedRequest.objects.aexists()
+
+
+async def test_who_takes_longer_than_the_handle_lives(
+    api: httpx.AsyncClient, party: Party, member: Member, still_clock: float
+) -> None:
+    """The page that was opened in time is good for its half hour, once."""
+    page = await api.get(AUTHORIZE, params=await pushed(api, party))
+    with clock.shifted(600):
+        assert answered(await by_password(api, page, member["email"]))["code"]
+        assert is_page(await by_password(api, page, member["email"]), 400, "was used before")
+
+
+async def test_a_no_finishes_too(api: httpx.AsyncClient, member: Member) -> None:
+    """Who has refused is not asked again by the same request, nor does a page that was opened before allow it."""
+    party = await sync_to_async(make_client)(require_par=True)
+    sent = await pushed(api, party)
+    asks = await by_password(api, await api.get(AUTHORIZE, params=sent), member["email"])
+    again = await api.get(AUTHORIZE, params=sent)
+    assert answered(await say(api, asks, "deny"))["error"] == "access_denied"
+    assert is_page(await api.get(AUTHORIZE, params=sent), 400, "was used before")
+    assert is_page(await say(api, again, "allow"), 400, "was used before")
+    assert is_page(await say(api, again, "deny"), 400, "was used before")
+
+
+async def test_two_browsers_finish_at_the_same_moment(api: httpx.AsyncClient, party: Party, member: Member) -> None:
+    """However many answer at once, one code is made."""
+    sent = await pushed(api, party)
+    pages = [await api.get(AUTHORIZE, params=sent) for _ in range(4)]
+    answers = await asyncio.gather(*(by_password(api, page, member["email"]) for page in pages))
+    assert sorted(answer.status_code for answer in answers) == [303, 400, 400, 400]
+    assert await AuthorizationCode.objects.acount() == 1
 
 
 async def test_bound_to_its_client(api: httpx.AsyncClient, party: Party) -> None:

@@ -1,0 +1,108 @@
+"""Claims about a person: which scope stands for which, and which of them a client asks for by name.
+
+OpenID Connect Core §5.4 and §5.5. A claim that is asked for by name is told as if its scope had been asked for, where
+the client may have that scope; so the person is asked for the same as ever.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from accounts.users.outputs import UserOut
+from ironauth.infrastructure.core import strict_json
+from tokens.clients.errors import InvalidRequest
+from tokens.protocol import Scope
+
+BY_SCOPE: Final[Mapping[str, tuple[str, ...]]] = {
+    Scope.PROFILE: ("name",),
+    Scope.EMAIL: ("email", "email_verified"),
+    Scope.ROLES: ("roles",),
+}
+_SCOPE_OF: Final = {claim: scope for scope, claims in BY_SCOPE.items() for claim in claims}
+_PLACES: Final = ("userinfo", "id_token")
+_MALFORMED: Final = "claims is no JSON object as OpenID Connect Core §5.5 describes one."
+
+
+class PersonalClaims(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """What an ID token may say of the person beside who they are; what nobody asked for is left out."""
+
+    name: str = ""
+    email: str = ""
+    email_verified: bool | None = None
+    roles: tuple[str, ...] | None = None
+
+
+class AskedClaims(NamedTuple):
+    """What the ``claims`` parameter amounts to.
+
+    Attributes:
+        scopes: The scopes that the claims belong to, sorted.
+        in_id_token: The claims that the ID token is to have, sorted and separated by spaces.
+        acr: The values of ``acr`` that were asked for, separated by spaces.
+        sub: The person that was asked for, as the client knows them.
+    """
+
+    scopes: tuple[str, ...] = ()
+    in_id_token: str = ""
+    acr: str = ""
+    sub: str = ""
+
+
+def asked(text: str) -> AskedClaims:
+    """Return what a ``claims`` parameter asks for; a claim that nobody here knows is ignored (§5.5).
+
+    Args:
+        text: The parameter as it was received.
+
+    Raises:
+        InvalidRequest: It is no JSON object, or a member of it has another form than §5.5.1 gives.
+    """
+    try:
+        said = strict_json.loads(text)
+    except strict_json.InvalidJson as error:
+        raise InvalidRequest(_MALFORMED) from error
+    if not isinstance(said, dict):
+        raise InvalidRequest(_MALFORMED)
+    userinfo, id_token = (_members(said.get(place)) for place in _PLACES)
+    known = {claim for claim in (*userinfo, *id_token) if claim in _SCOPE_OF}
+    return AskedClaims(
+        scopes=tuple(sorted({str(_SCOPE_OF[claim]) for claim in known})),
+        in_id_token=" ".join(sorted(known & id_token.keys())),
+        acr=" ".join(_values(id_token.get("acr"))),
+        sub=next(iter(_values(id_token.get("sub"))), ""),
+    )
+
+
+def told(user: UserOut, names: frozenset[str]) -> dict[str, Any]:
+    """Return these claims about a person, by name.
+
+    Args:
+        user: The person.
+        names: Names of claims; of others than those of ``BY_SCOPE`` nothing is told.
+    """
+    return {name: value for name in names if name in _SCOPE_OF and (value := getattr(user, name)) not in ("", None)}
+
+
+def allowed(scopes: frozenset[str]) -> frozenset[str]:
+    """Return the claims that these scopes stand for."""
+    return frozenset(claim for claim, scope in _SCOPE_OF.items() if scope in scopes)
+
+
+def _members(part: object) -> Mapping[str, Any]:
+    """Return the claims of one place, each with null or an object of what is wanted of it."""
+    if part is None:
+        return {}
+    if not isinstance(part, dict) or not all(value is None or isinstance(value, dict) for value in part.values()):
+        raise InvalidRequest(_MALFORMED)
+    return part
+
+
+def _values(wanted: Mapping[str, Any] | None) -> list[str]:
+    """Return ``value`` and ``values`` of a claim, where they are texts without spaces."""
+    listed = wanted.get("values", []) if wanted else []
+    one = [wanted["value"]] if wanted and "value" in wanted else []
+    every = [*one, *(listed if isinstance(listed, list) else [listed])]
+    if not all(isinstance(value, str) and value and not value.split()[1:] for value in every):
+        raise InvalidRequest(_MALFORMED)
+    return every
