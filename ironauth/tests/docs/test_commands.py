@@ -31,6 +31,7 @@ from ironauth.tests.docs.blocks import ROOT, Guide
 from ironauth.tests.docs.shell import commands, found, shell
 from ironauth.tests.test_boot import start
 from tokens.clients.models import OAuthClient
+from tokens.oauth.tests.material import ED25519_JWK
 from tokens.upstream import discovery
 from tokens.upstream.tests.provider import FakeProvider, served
 
@@ -145,10 +146,12 @@ def test_satosa(tmp_path: Path, there: FakeProvider) -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_clients(tmp_path: Path, rs256_key: str) -> None:
-    """The commands of three pages make clients: one with a secret, one of our own without one."""
+    """The commands of three pages make clients: one with a secret, one by FAPI 2.0, one of our own without one."""
     readme = Guide("README.md").block(CREATE)
     with Guide("docs/oauth/clients.md") as clients, Guide("docs/guides/single-page-app.md") as page:
-        assert clients.block(CREATE) == readme
+        assert clients.block(f"{CREATE} --name Wiki") == readme
+        (tmp_path / "bank-keys.json").write_text(json.dumps({"keys": [ED25519_JWK]}), encoding="utf-8")
+        assert json.loads(commands(clients.block(f"{CREATE} --name Bank"), tmp_path))["profile"] == "fapi2"
         assert "client_secret" in json.loads(commands(readme, tmp_path))
         assert "client_secret" not in json.loads(commands(page.block(CREATE), tmp_path))
     public = OAuthClient.objects.get(name="Shop")
