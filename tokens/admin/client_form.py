@@ -13,7 +13,6 @@ from ironauth.infrastructure.admin.lines import LinesField
 from ironauth.infrastructure.core import strict_json
 from ironauth.infrastructure.core.ids import new_id
 from tokens.clients import rules as client_rules
-from tokens.clients import trust
 from tokens.clients.keys import MAX_FILE_BYTES
 from tokens.clients.models import OAuthClient
 from tokens.clients.presets import ID_TOKEN_ALG
@@ -204,7 +203,7 @@ class ClientForm(ModelForm):
         for one in client_rules.problems_of(judged):
             found.setdefault(one.field, []).append(ValidationError(one.message, code=one.code))
         if not self.may_trust:
-            for one in trust.problems_of(judged):
+            for one in client_rules.reserved(judged):
                 found.setdefault(one.field, []).append(ValidationError(one.message, code=one.code))
         return {
             field: problems for field, problems in found.items() if field in self.fields and field not in self.errors

@@ -22,7 +22,8 @@ from ironauth.infrastructure.core import clock
 from tokens.admin import client_presets
 from tokens.admin.client_acts import ClientActs, caller_of, page_of, secret_page
 from tokens.admin.client_form import NEW_ID, OTHER_SCOPES, ClientForm, id_of
-from tokens.clients import profiles, trust
+from tokens.clients import profiles
+from tokens.clients import rules as client_rules
 from tokens.clients import units as client_units
 from tokens.clients.models import OAuthClient
 from tokens.clients.profiles import PROFILES
@@ -90,7 +91,7 @@ class OAuthClientAdmin(CheckedSelection, ClientActs, admin.ModelAdmin):  # type:
     """Applications that sign their users in here.
 
     One that acts for people without asking them, on their accounts, or as staff do, is a superuser's to make and to
-    change (``clients.trust``): who sets its addresses receives tokens of everybody who signs in.
+    change (``clients.rules``): who sets its addresses receives tokens of everybody who signs in.
     """
 
     form = ClientForm
@@ -215,7 +216,7 @@ class OAuthClientAdmin(CheckedSelection, ClientActs, admin.ModelAdmin):  # type:
     def has_change_permission(self, request: HttpRequest, obj: OAuthClient | None = None) -> bool:
         """Show what is a superuser's alone to change read-only to all others."""
         allowed = super().has_change_permission(request, obj)
-        if not allowed or obj is None or not trust.is_superusers(obj):
+        if not allowed or obj is None or not client_rules.is_superusers(obj):
             return allowed
         return rights_of_request(request).is_superuser
 

@@ -1,6 +1,9 @@
-"""What a client may be: every rule over its fields, wherever they are typed (the admin, a command).
+"""What a client may be: every rule over its fields, wherever they are typed (the admin, a command, the API).
 
-A rule that another one makes pointless is not reported: each problem is something to correct.
+A rule that another one makes pointless is not reported: each problem is something to correct. Some clients are a
+superuser's alone to make, to change and to give a secret to: those that act for people without asking them, on people's
+accounts, or on everybody's. With such a client's secret, or its addresses, a caller could act as people with rights
+that the caller does not hold.
 """
 
 import re
@@ -34,6 +37,11 @@ CONFIDENTIAL_GRANTS: Final = frozenset({GrantType.CLIENT_CREDENTIALS, GrantType.
 #: Scopes that mean something of a person.
 PERSONAL_SCOPES: Final = frozenset(Scope)
 
+NOT_YOURS: Final = (
+    "Only a superuser may do this: with it the application acts for everybody who signs in, superusers too. Ask one."
+)
+NOT_YOUR_MACHINE: Final = "Only a superuser may let an application administer. Ask one."
+
 _CHOICES: Final[Mapping[str, type[TextChoices]]] = {
     "profile": OAuthClient.Profile,
     "auth_method": OAuthClient.AuthMethod,
@@ -63,6 +71,25 @@ def problems_of(client: OAuthClient) -> list[FieldError]:
     ]
     spoken = {one.field for one in found}
     return found + [one for one in profiles.missed(client, client.profile) if one.field not in spoken]
+
+
+def reserved(client: OAuthClient) -> Iterable[FieldError]:
+    """Yield what of a client only a superuser may set, by field; nothing of a client that anybody may make.
+
+    Args:
+        client: The client as it would be.
+    """
+    if client.trusted:
+        yield _problem("trusted", "superuser_only", NOT_YOURS)
+    if Scope.ACCOUNT in client.scopes:
+        yield _problem("scopes", "superuser_only", NOT_YOURS)
+    if client.administers:
+        yield _problem("administers", "superuser_only", NOT_YOUR_MACHINE)
+
+
+def is_superusers(client: OAuthClient) -> bool:
+    """Return whether a client is a superuser's alone to change and to give another secret to."""
+    return any(True for _ in reserved(client))
 
 
 def scopes_for(grants: Iterable[str]) -> list[str]:

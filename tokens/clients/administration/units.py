@@ -13,7 +13,7 @@ from ironauth.infrastructure.api import paging
 from ironauth.infrastructure.api.paging import Page
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.errors import NotFound, PermissionDenied, ValidationFailed
-from tokens.clients import profiles, rules, trust
+from tokens.clients import profiles, rules
 from tokens.clients import units as client_units
 from tokens.clients.administration.errors import NoSecret, SecretReplaced
 from tokens.clients.administration.inputs import ORDERING
@@ -186,7 +186,7 @@ def _target(actor_id: UUID, client_id: UUID) -> tuple[Rights, OAuthClient]:
     rights = rights_of(actor_id)
     rights.require(CHANGE)
     client = _locked(client_id)
-    if trust.is_superusers(client):
+    if rules.is_superusers(client):
         rights.require_superuser("change a client that acts for everybody or administers")
     return rights, client
 
@@ -204,7 +204,7 @@ def _found(clients: Any) -> OAuthClient:
 
 def _judge(rights: Rights, client: OAuthClient) -> None:
     """Raise ``PermissionDenied`` for what only a superuser may set, ``ValidationFailed`` for what no client may be."""
-    refused = [] if rights.is_superuser else list(trust.problems_of(client))
+    refused = [] if rights.is_superuser else list(rules.reserved(client))
     if refused:
         raise PermissionDenied(f"{refused[0].field}: {refused[0].message}")
     if problems := rules.problems_of(client):
