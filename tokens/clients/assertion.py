@@ -97,7 +97,7 @@ def verified(text: str, *, client_id: str, jwks: Mapping[str, Any], profile: Pro
         text: The JWT as it was received.
         client_id: The client that the request claims to come from.
         jwks: The client's registered public keys.
-        profile: The client's; it says what may sign and whom the assertion may name.
+        profile: The client's; it says what may sign it, and what it may name.
 
     Raises:
         AssertionRefused: The first check that fails gives the cause: ``text``, ``header``, ``payload``, ``typ``,

@@ -1,7 +1,7 @@
 """Profiles of clients: the sets of rules that an application can keep. One place says what each demands.
 
 A rule that holds for everybody is in ``clients.rules``. What a profile adds while requests are answered is read from
-``Profile`` by whoever judges the assertion, the proof or the refresh token.
+``Profile`` where an assertion, a proof or a refresh token is judged.
 """
 
 from collections.abc import Callable, Iterable, Mapping
