@@ -22,6 +22,7 @@ class Change(NamedTuple):
         warning: What it entails; "" asks nothing first.
         excluded_note: Which people are spared, in words.
         right: The permission that it needs, as ``app_label.codename``.
+        danger: Something is lost by it: its button has the class ``danger``.
         carry_out: Gets the ids of at most ``batch`` users and the caller's, inside a transaction, and records its
             events.
         concerns: The people to whose accounts anything is to be done.
@@ -40,6 +41,7 @@ class Change(NamedTuple):
     warning: str
     excluded_note: str
     right: str
+    danger: bool
     carry_out: Callable[[Sequence[uuid.UUID], uuid.UUID], None]
     concerns: Q = Q()
     batch: int = BATCH

@@ -74,6 +74,7 @@ SEND_RESET: Final = Change(
     warning="Each gets a message with a link to choose a new password. The present one keeps working until then.",
     excluded_note="superusers, and inactive people",
     right=CHANGE_USERS,
+    danger=False,
     carry_out=_mail(email_units.request_reset),
     concerns=Q(is_active=True),
     batch=FEW,
@@ -86,6 +87,7 @@ RESEND_VERIFICATION: Final = Change(
     warning="Each gets a message with a link that verifies the address.",
     excluded_note="superusers, and people who are verified or inactive",
     right=CHANGE_USERS,
+    danger=False,
     carry_out=_mail(email_units.request_verification),
     concerns=Q(is_active=True, email_verified_at=None),
     batch=FEW,
@@ -100,6 +102,7 @@ REQUIRE_CHANGE: Final = Change(
     "choose another one.",
     excluded_note="you, superusers, and people who have to change it already or are being deleted",
     right=CHANGE_USERS,
+    danger=True,
     carry_out=staff_units.require_password_change,
     concerns=Q(must_change_password=False) & STAYING,
     batch=FEW,
@@ -113,6 +116,7 @@ ACCEPT_PASSWORD: Final = Change(
     warning="These people need not choose another password: they may sign in with the present one.",
     excluded_note="people with rights you do not hold, who need not change it, or who are being deleted",
     right=CHANGE_USERS,
+    danger=False,
     carry_out=_update(Event.USER_CHANGED, must_change_password=False),
     concerns=Q(must_change_password=True) & STAYING,
     takes_over=True,
@@ -127,6 +131,7 @@ RESET_MFA: Final = Change(
     excluded_note="you, people with rights you do not hold, without a second factor, who are being deleted, or whose "
     "last way in it is and who could not be mailed",
     right=REMOVE_FACTORS,
+    danger=True,
     carry_out=_reset_mfa,
     concerns=factors.any_of() & STAYING,  # nobody reads messages to the stand-in address
     batch=FEW,
@@ -143,6 +148,7 @@ END_SESSIONS: Final = Change(
     warning="Every session ends, on this site too. Signing in again is possible.",
     excluded_note="superusers, and people who are being deleted",
     right=CHANGE_USERS,
+    danger=True,
     carry_out=_update(Event.SESSIONS_ENDED, session_epoch=F("session_epoch") + 1),
     concerns=STAYING,
     step_up=False,  # it only ends what is open
@@ -155,6 +161,7 @@ FORGIVE_FAILURES: Final = Change(
     warning="The next try is let in at once, from anywhere. Counts of client addresses stay.",
     excluded_note="superusers, and people who are being deleted",
     right=CHANGE_USERS,
+    danger=False,
     carry_out=_forgive,
     concerns=STAYING,
     batch=FEW,
@@ -168,6 +175,7 @@ DEACTIVATE: Final = Change(
     warning="Every session ends at once. Signing in is impossible until the account is activated again.",
     excluded_note="you, superusers, and people who are inactive",
     right=CHANGE_USERS,
+    danger=True,
     carry_out=_update(Event.USER_CHANGED, is_active=False),
     concerns=Q(is_active=True),
     spares_oneself=True,
@@ -180,6 +188,7 @@ ACTIVATE: Final = Change(
     warning="",
     excluded_note="people with rights you do not hold, who are active, or who are being deleted",
     right=CHANGE_USERS,
+    danger=False,
     carry_out=_update(Event.USER_CHANGED, is_active=True),
     concerns=Q(is_active=False) & STAYING,  # active under the stand-in address, nobody could sign in
     # Waking up somebody with rights the caller lacks would hand these rights to anybody who knows the new password.

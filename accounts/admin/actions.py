@@ -35,7 +35,7 @@ def asked_of_admin(change: Change) -> str:
 def as_action(change: Change) -> Callable[..., TemplateResponse | None]:
     """Return what a list of users offers for ``change``."""
 
-    @admin_action(change.choice, permission=asked_of_admin(change), step_up=change.step_up)
+    @admin_action(change.choice, permission=asked_of_admin(change), danger=change.danger, step_up=change.step_up)
     def act(
         model_admin: admin.ModelAdmin[User], request: HttpRequest, queryset: UserQuerySet
     ) -> TemplateResponse | None:
@@ -154,6 +154,7 @@ def _ask(
         question=f"{change.title}: {_count(total)}?",
         warning=" ".join(filter(None, (change.warning, change.warning_of(chosen) if change.warning_of else ""))),
         shown=[f"{user} ({user.name})" if user.name else str(user) for user in named],
+        danger=change.danger,
         unshown=max(0, total - SHOWN),
         spared=f"Left as they are: {_count(spared)} ({change.excluded_note})." if spared else "",
     )

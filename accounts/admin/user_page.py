@@ -2,9 +2,9 @@
 
 import uuid
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
-from django.contrib.admin import ActionLocation, ModelAdmin, display
+from django.contrib.admin import ActionLocation, display
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.db.models import Count, Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
@@ -17,6 +17,7 @@ from accounts.access.rights import REMOVE_FACTORS, VIEW_AUDIT
 from accounts.acts.changes import CHANGES
 from accounts.admin.actions import asked_of_admin, offered, person_page
 from accounts.admin.audit_trail import THEMSELVES, addresses
+from accounts.admin.tabs import Tabbed
 from accounts.audit.events import phrase
 from accounts.audit.models import AuditEvent
 from accounts.federation import queries as federation
@@ -26,11 +27,6 @@ from accounts.privacy.admin import buttons
 from accounts.users.models import User
 from accounts.verdict import units as verdicts
 from ironauth.infrastructure.admin.read_only import moment
-
-if TYPE_CHECKING:  # Django's class takes its model in brackets for type checkers only
-    Admin = ModelAdmin[User]
-else:
-    Admin = object
 
 EVENTS: Final = 20  # on the page; all of them are a link away
 
@@ -47,14 +43,23 @@ class Happening(NamedTuple):
     link: str
 
 
-class UserPage(Admin):
+class UserPage(Tabbed):
     """Mixin of the page: state, trail and buttons; each costs the same number of queries for everybody."""
 
     #: What makes the URL patterns of other applications' pages below a person's, of the model's admin.
     more_pages: ClassVar[list[Callable[[Any], URLPattern]]] = []
     #: What says where such a page is and what its link is called, of a request and a person; None: not offered.
     more_links: ClassVar[list[Callable[[HttpRequest, User], tuple[str, str] | None]]] = []
-    state_fields = ("password_state", "second_factor", "identities", "verified_address", "accepted_terms", "mail_state")
+    status_fields = ("standing", "verified_address", "accepted_terms", "mail_state")
+    way_fields = ("password_state", "second_factor", "identities")
+
+    @display(description="account")
+    def standing(self, user: User) -> str:
+        """Return whether the account is active, and what it may do here. One query."""
+        kind = "superuser" if user.is_superuser else "staff" if user.is_staff else ""
+        roles = ", ".join(sorted(role.name for role in user.groups.all()))
+        parts = ("Active" if user.is_active else "Inactive", kind, f"roles: {roles}" if roles else "")
+        return ", ".join(filter(None, parts))
 
     @display(description="current password")
     def password_state(self, user: User) -> str:
@@ -113,12 +118,16 @@ class UserPage(Admin):
         if user is not None:
             caller: Any = request.user
             context["verdict"] = verdicts.verdict_of(user.pk)
+        if user is not None and self.tab_of(request, user) in (None, self.tabs[0]):
             allowed = [
                 change for change in CHANGES if getattr(self, f"has_{asked_of_admin(change)}_permission")(request)
             ]
             offers = offered(allowed, caller, user) if allowed else []
             context["changes"] = [*offers, *(buttons(request, user) if self.has_change_permission(request) else ())]
             context["links"] = [link for offer in self.more_links if (link := offer(request, user)) is not None]
+            context["acts_shown"] = not context.get("is_popup") and bool(
+                context["changes"] or context["links"] or self.has_delete_permission(request, user)
+            )
             context["action_checkbox_name"] = ACTION_CHECKBOX_NAME
             context["may_see_trail"] = caller.has_perm(VIEW_AUDIT)
             if context["may_see_trail"]:

@@ -24,6 +24,7 @@ from accounts.admin.actions import as_action
 from accounts.admin.audited import Audited
 from accounts.admin.forms import OwnPasswordForm, SetPasswordForm, UserAddForm, UserEditForm
 from accounts.admin.permissions import PermissionChoices, offered
+from accounts.admin.tabs import Tab
 from accounts.admin.user_page import UserPage
 from accounts.audit.recording import Event
 from accounts.errors import LastSuperuser, UserProtected
@@ -138,24 +139,30 @@ class UserAdmin(CheckedSelection, ProtectedDelete, UserPage, Audited, DjangoUser
     change_password_form = SetPasswordForm
     inlines: ClassVar[list[type[admin.options.InlineModelAdmin[Any, Any]]]] = [admin_deletions.PendingInline]
     fieldsets = (
-        ("Sign-in", {"fields": UserPage.state_fields}),
-        ("Name, address and password", {"classes": ("collapse",), "fields": ("email", "name", "password")}),
-        (
-            "Rights",
-            {
-                "classes": ("collapse",),
-                "fields": ("is_active", "is_staff", "is_superuser", "groups", "user_permissions"),
-            },
-        ),
-        (
-            "Record",
-            {"classes": ("collapse",), "fields": ("id", "last_login", "session_epoch", "created_at", "updated_at")},
-        ),
+        ("Status", {"fields": UserPage.status_fields}),
+        ("Ways in", {"fields": UserPage.way_fields}),
+        ("Name, address and password", {"fields": ("email", "name", "password")}),
+        ("Rights", {"fields": ("is_active", "is_staff", "is_superuser", "groups", "user_permissions")}),
+        ("Record", {"fields": ("id", "last_login", "session_epoch", "created_at", "updated_at")}),
+    )
+    tabs = (
+        Tab("overview", "Overview", ("Status", "Ways in"), is_form=False),
+        Tab("profile", "Name, address, password", ("Name, address and password",)),
+        Tab("rights", "Rights", ("Rights",)),
+        Tab("record", "Record", ("Record",), is_form=False),
     )
     add_fieldsets = (
         (None, {"classes": ("wide",), "fields": ("email", "name", "usable_password", "password1", "password2")}),
     )
-    readonly_fields = (*UserPage.state_fields, "id", "last_login", "session_epoch", "created_at", "updated_at")
+    readonly_fields = (
+        *UserPage.status_fields,
+        *UserPage.way_fields,
+        "id",
+        "last_login",
+        "session_epoch",
+        "created_at",
+        "updated_at",
+    )
     list_display = (
         "account",
         "name",

@@ -20,6 +20,7 @@ from accounts.mfa.passkeys import removal as passkeys
 from accounts.mfa.passkeys.factor import PASSKEY, passkeys_of
 from accounts.users.models import User
 from accounts.users.second_factors import methods_of
+from ironauth.infrastructure.admin.actions import is_danger, page_act
 from ironauth.infrastructure.admin.read_only import moment
 from ironauth.infrastructure.core.errors import DomainError
 from ironauth.infrastructure.core.errors import PermissionDenied as Refused
@@ -119,6 +120,7 @@ def _answer(model_admin: UserAdmin, request: HttpRequest, user_id: UUID) -> Http
     return HttpResponseRedirect(reverse("admin:accounts_user_change", args=[user.pk]))
 
 
+@page_act(danger=True)
 def _taken(row: Row, caller_id: UUID, user_id: UUID) -> bool:
     """Take it away; return whether it was the last way in."""
     if row.kind == PASSKEY:
@@ -136,6 +138,7 @@ def _listed(
         "opts": model_admin.opts,
         "original": user,
         "rows": _rows(user.pk),
+        "danger": is_danger(_taken),
         "may_take": problem != _NO_FACTOR,
         "has_password": user.has_usable_password(),
         "problem": problem,

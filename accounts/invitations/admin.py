@@ -225,12 +225,12 @@ class InvitationAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: ig
         """Return the account that was made of it."""
         return row.user.email if row.user else "-"
 
-    @admin_action("Send selected invitations again", permission="send", step_up=False)
+    @admin_action("Send selected invitations again", permission="send", danger=False, step_up=False)
     def send_again(self, request: HttpRequest, queryset: QuerySet[Invitation]) -> None:
         """Send a new link to each that nobody has answered; the one before opens nothing."""
         self._each(request, queryset, "Sent again", self._sent_again)
 
-    @admin_action("Withdraw selected invitations", permission="withdraw", step_up=False)
+    @admin_action("Withdraw selected invitations", permission="withdraw", danger=True, step_up=False)
     def withdraw(self, request: HttpRequest, queryset: QuerySet[Invitation]) -> None:
         """End each that nobody has answered."""
         self._each(request, queryset, "Withdrawn", self._withdrawn)

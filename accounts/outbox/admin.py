@@ -18,7 +18,7 @@ from django.utils.safestring import SafeString
 from accounts.audit.events import in_words
 from accounts.outbox import queue as outbox
 from accounts.outbox.models import OutgoingMail
-from ironauth.infrastructure.admin.actions import CONFIRMED, SHOWN, admin_action, ask
+from ironauth.infrastructure.admin.actions import CONFIRMED, SHOWN, admin_action, ask, is_danger
 from ironauth.infrastructure.admin.lists import CheckedSelection, KnownValues
 from ironauth.infrastructure.admin.read_only import ReadOnly, breakable, moment
 from ironauth.infrastructure.core import clock
@@ -125,7 +125,7 @@ class OutgoingMailAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: 
         """Anybody who may change users may have a message tried again."""
         return request.user.has_perm("accounts.change_user")
 
-    @admin_action("Try to send selected messages again now", permission="send", step_up=False)
+    @admin_action("Try to send selected messages again now", permission="send", danger=False, step_up=False)
     def try_again(self, request: HttpRequest, queryset: QuerySet[OutgoingMail]) -> HttpResponse | None:
         """Have the messages sent at once, those given up too, after asking; one being sent is left to it."""
         idle = queryset.filter(Q(claimed_until=None) | Q(claimed_until__lte=clock.now()))
@@ -139,6 +139,7 @@ class OutgoingMailAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: 
                 question=f"Try to send {_count(total)} again now?",
                 warning="Each is tried again at once, also when it was given up; links in it are valid from then.",
                 shown=[f"{mail.recipient}: {self.about(mail)}" for mail in idle[:SHOWN]],
+                danger=is_danger(self.try_again),
                 unshown=max(0, total - SHOWN),
             )
         caller: Any = request.user

@@ -15,7 +15,7 @@ from accounts.access.rights import Rights, rights_of_request
 from accounts.privacy import units as deletions
 from accounts.privacy.models import PendingDeletion
 from accounts.users.models import User
-from ironauth.infrastructure.admin.actions import admin_action
+from ironauth.infrastructure.admin.actions import admin_action, is_danger
 from ironauth.infrastructure.admin.lists import KnownValues
 from ironauth.infrastructure.admin.read_only import ReadOnly
 from ironauth.infrastructure.core.errors import PermissionDenied
@@ -62,6 +62,7 @@ class Button(NamedTuple):
 
     name: str
     title: str
+    danger: bool
 
 
 def buttons(request: HttpRequest, user: User) -> list[Button]:
@@ -77,10 +78,10 @@ def buttons(request: HttpRequest, user: User) -> list[Button]:
         rights_of_request(request).require_all_of(user)
     except PermissionDenied:
         return []
-    return [Button("restore", "Restore")]
+    return [Button("restore", "Restore", is_danger(restore))]
 
 
-@admin_action("Restore selected users who are being deleted", permission="change")
+@admin_action("Restore selected users who are being deleted", permission="change", danger=False)
 def restore(model_admin: Any, request: HttpRequest, queryset: QuerySet[User]) -> None:
     """Let people in again as they were, but those the caller may not let in, or whose address is taken.
 

@@ -11,7 +11,7 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 
-from ironauth.infrastructure.admin.actions import CONFIRMED, ask, holds
+from ironauth.infrastructure.admin.actions import CONFIRMED, ask, holds, is_danger, page_act
 from tokens.admin import client_presets
 from tokens.admin.client_snippets import snippets
 from tokens.admin.read_only import note
@@ -57,11 +57,15 @@ class ClientActs(Admin):
             context["may_disable"] = self.has_disable_permission(request) and client.disabled_at is None
             context["may_enable"] = may_change and client.disabled_at is not None
             context["may_rotate"] = may_change and client.auth_method == OAuthClient.AuthMethod.SECRET
+            context["danger"] = {
+                act.__name__: is_danger(act) for act in (self.disable, self.enable, self.rotate_secret)
+            }
             context["newest"] = _newest(client) if context["may_rotate"] else ""
             context["expire_old"] = EXPIRE_OLD
             context["snippets"] = snippets(client)
         return super().render_change_form(request, context, *args, **kwargs)
 
+    @page_act(danger=False)  # the secret before goes on as long as the form says
     def rotate_secret(self, request: HttpRequest, client_id: UUID) -> HttpResponse:
         """Give the client another secret and show it, this once; a page loaded again does not do it twice."""
         client = self._for(request, client_id, "change")
@@ -82,6 +86,7 @@ class ClientActs(Admin):
             return HttpResponseRedirect(page_of(client_id))
         return secret_page(self, request, client, secret)
 
+    @page_act(danger=True)
     def disable(self, request: HttpRequest, client_id: UUID) -> HttpResponse:
         """Refuse the client and its tokens from now on, after asking."""
         client = self._for(request, client_id, "disable")
@@ -95,6 +100,7 @@ class ClientActs(Admin):
                 warning="Its tokens are refused at once and its sessions end: everybody is signed out of it. After it "
                 "is enabled again, people sign in anew.",
                 shown=[],
+                danger=is_danger(self.disable),
             )
         if request.method == "POST":  # a GET comes back from signing in again, and changes nothing
             with transaction.atomic():
@@ -105,6 +111,7 @@ class ClientActs(Admin):
             self.message_user(request, f"{client.name} is disabled; {sessions} ended.", messages.SUCCESS)
         return HttpResponseRedirect(page_of(client_id))
 
+    @page_act(danger=False)
     def enable(self, request: HttpRequest, client_id: UUID) -> HttpResponse:
         """Let the client sign people in again."""
         client = self._for(request, client_id, "change")

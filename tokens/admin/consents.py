@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponse
 
 from accounts import email_address as emails
 from accounts.acts.change import BATCH
-from ironauth.infrastructure.admin.actions import CONFIRMED, SHOWN, admin_action, ask, holds
+from ironauth.infrastructure.admin.actions import CONFIRMED, SHOWN, admin_action, ask, holds, is_danger
 from ironauth.infrastructure.admin.lists import CheckedSelection
 from ironauth.infrastructure.admin.read_only import breakable, moment
 from tokens.admin.client_acts import caller_of
@@ -59,7 +59,7 @@ class ConsentAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: ignor
 
     has_revoke_permission = holds("tokens.delete_consent")
 
-    @admin_action("Take back selected consents", permission="revoke")
+    @admin_action("Take back selected consents", permission="revoke", danger=True)
     def revoke_consents(self, request: HttpRequest, queryset: QuerySet[Consent]) -> HttpResponse | None:
         """Take them back and end the applications' sessions, asking first."""
         chosen = queryset.select_related("user__pending_deletion", "client")
@@ -74,6 +74,7 @@ class ConsentAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: ignor
                 warning="The applications' sessions with these people end at once. They are asked again when they "
                 "sign in there.",
                 shown=[f"{one.user}, {one.client.name}" for one in chosen[:SHOWN]],
+                danger=is_danger(self.revoke_consents),
                 unshown=max(0, total - SHOWN),
             )
         for part in batched(list(chosen), BATCH):

@@ -11,7 +11,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import URLPattern, path, reverse
 
-from ironauth.infrastructure.admin.actions import CONFIRMED, admin_action, ask, holds
+from ironauth.infrastructure.admin.actions import CONFIRMED, admin_action, ask, holds, is_danger, page_act
 from ironauth.infrastructure.admin.lists import CheckedSelection
 from ironauth.infrastructure.admin.read_only import moment
 from tokens.admin.read_only import ReadOnly, note
@@ -80,9 +80,16 @@ class SigningKeyAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: ig
         may_rotate = self.has_rotate_permission(request)
         others = _other_families() if may_rotate else []
         return super().changelist_view(
-            request, {**(extra_context or {}), "may_rotate": may_rotate, "other_families": others}
+            request,
+            {
+                **(extra_context or {}),
+                "may_rotate": may_rotate,
+                "other_families": others,
+                "danger": is_danger(self.rotate),
+            },
         )
 
+    @page_act(danger=True)  # the active key signs no more, and that cannot be undone
     def rotate(self, request: HttpRequest, family: str = Family.ED25519.value) -> HttpResponse:
         """Rotate the keys of a family by POST, after asking; say why when it is too early."""
         if not self.has_rotate_permission(request):
@@ -99,6 +106,7 @@ class SigningKeyAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: ig
                 warning="The next key signs from now on, and a new one is published after it. Nobody is signed out. "
                 "This cannot be undone.",
                 shown=[],
+                danger=is_danger(self.rotate),
             )
         if request.method == "POST":  # a GET comes back from signing in again, and changes nothing
             try:
@@ -111,7 +119,7 @@ class SigningKeyAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: ig
                 self.message_user(request, f"Rotated: the key {kid} signs from now on.", messages.SUCCESS)
         return redirect(reverse("admin:tokens_signingkey_changelist"))
 
-    @admin_action("Drop as compromised", permission="rotate")
+    @admin_action("Drop as compromised", permission="rotate", danger=True)
     def drop_as_compromised(self, request: HttpRequest, queryset: QuerySet[SigningKey]) -> HttpResponse | None:
         """Ask once more, then refuse the keys from now on."""
         queryset = queryset.exclude(state=SigningKey.State.DROPPED)
@@ -128,6 +136,7 @@ class SigningKeyAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: ig
                 warning="Every token these keys signed is refused at once, everyone concerned refreshes or signs in "
                 "again, and the private parts are destroyed. This cannot be undone.",
                 shown=[f"{key.kid} ({key.get_state_display()})" for key in queryset],
+                danger=is_danger(self.drop_as_compromised),
             )
         for key in list(queryset):
             try:

@@ -85,7 +85,7 @@ class UpstreamProviderAdmin(CheckedSelection, admin.ModelAdmin):  # type: ignore
         for one in queryset:
             self.delete_model(request, one)
 
-    @admin_action("Try the selected providers", permission="try", step_up=False)
+    @admin_action("Try the selected providers", permission="try", danger=False, step_up=False)
     def try_now(self, request: HttpRequest, queryset: QuerySet[UpstreamProvider]) -> None:
         """Fetch each provider's document and keys now, and say what is there or what is wrong."""
         for provider in queryset:

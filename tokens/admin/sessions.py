@@ -17,7 +17,7 @@ from django.utils.html import format_html
 from accounts.acts.change import BATCH
 from accounts.admin.users import UserAdmin
 from accounts.audit import recording as audit
-from ironauth.infrastructure.admin.actions import CONFIRMED, SHOWN, admin_action, ask, holds
+from ironauth.infrastructure.admin.actions import CONFIRMED, SHOWN, admin_action, ask, holds, is_danger
 from ironauth.infrastructure.admin.lists import CheckedSelection, KnownValues
 from ironauth.infrastructure.admin.read_only import moment
 from ironauth.infrastructure.core import clock
@@ -150,7 +150,7 @@ class SessionAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: ignor
         except (ValueError, OverflowError) as error:
             raise IncorrectLookupParameters from error
 
-    @admin_action("End selected sessions", permission="end", step_up=False)
+    @admin_action("End selected sessions", permission="end", danger=True, step_up=False)
     def end_sessions(self, request: HttpRequest, queryset: SessionQuerySet) -> HttpResponse | None:
         """End the live ones, asking first; superusers' are spared unless the caller is one."""
         live = queryset.live(clock.now())
@@ -167,6 +167,7 @@ class SessionAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: ignor
                 question=f"End {_count(total)}?",
                 warning="Anybody who uses them is signed out there at once. Signing in again is possible.",
                 shown=[_named(session) for session in chosen.select_related("user__pending_deletion")[:SHOWN]],
+                danger=is_danger(self.end_sessions),
                 unshown=max(0, total - SHOWN),
                 spared=left,
             )

@@ -154,7 +154,8 @@ def test_add_user_applies_address_and_password_rules(client: Client, root: User)
 def test_user_page_edits_and_shows(client: Client, root: User, make_user: MakeUser) -> None:
     """Epoch and times are shown and cannot be edited; the hash is masked; edits are saved and announced."""
     user, role = make_user(), Group.objects.create(name="editors")
-    page = client.get(_page(user)).content.decode()
+    tabs = ("overview", "profile", "rights", "record")
+    page = "".join(client.get(f"{_page(user)}?tab={tab}").content.decode() for tab in tabs)
     assert "Session epoch" in page
     assert user.password.split("$")[-1] not in page
     assert not re.search(r'name="(session_epoch|created_at|last_login|email_verified_at|password)"', page)
@@ -266,7 +267,7 @@ def test_managers_cannot_gain_rights(client: Client, manager: User, make_user: M
     user, mighty, modest = make_user(), Group.objects.create(name="mighty"), Group.objects.create(name="modest")
     mighty.permissions.set(Permission.objects.filter(codename="view_signingkey"))
     modest.permissions.set(Permission.objects.filter(codename="view_user"))
-    page = client.get(_page(user)).content.decode()
+    page = client.get(f"{_page(user)}?tab=rights").content.decode()
     assert not re.search(r'name="(is_staff|is_superuser|user_permissions)"', page)
     assert "modest" in page
     assert "mighty" not in page

@@ -112,8 +112,9 @@ def test_words_fit_this_product(client: Client, root: User, make_user: MakeUser)
     user = make_user()
     user.groups.add(role)
     listing, page = client.get("/admin/accounts/user/"), client.get(f"/admin/accounts/user/{user.pk}/change/")
+    rights = client.get(f"/admin/accounts/user/{user.pk}/change/?tab=rights")
     pages = [
-        *(answer.content.decode() for answer in (listing, page, client.get(ADD))),
+        *(answer.content.decode() for answer in (listing, rights, page, client.get(ADD))),
         client.get(f"/admin/accounts/user/{user.pk}/password/").content.decode(),
         Client().post("/admin/login/", {"username": "a@example.com", "password": "x"}).content.decode(),
     ]

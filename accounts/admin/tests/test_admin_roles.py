@@ -65,7 +65,7 @@ def test_only_permissions_that_open_something_are_offered(client: Client, root: 
     shown = Permission.objects.get(codename="view_session", content_type__app_label="tokens")
     held = Role.objects.create(name="r") if field == "permissions" else User.objects.create_user("a@example.com")
     getattr(held, field).set([inward, shown])
-    page = f"/admin/accounts/{'role' if field == 'permissions' else 'user'}/{held.pk}/change/"
+    page = f"/admin/accounts/{'role' if field == 'permissions' else 'user'}/{held.pk}/change/?tab=rights"
     form = client.get(page).context["adminform"].form
     choices = {value.instance.pk: label for value, label in form.fields[field].choices}
     assert shown.pk in choices

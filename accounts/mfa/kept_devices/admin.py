@@ -53,7 +53,7 @@ class KeptDeviceAdmin(ReadOnly, admin.ModelAdmin):  # type: ignore[type-arg] # D
 
     has_end_permission = holds("accounts.delete_keptdevice")
 
-    @admin_action("End selected kept devices", permission="end", step_up=False)
+    @admin_action("End selected kept devices", permission="end", danger=True, step_up=False)
     def end_devices(self, request: HttpRequest, queryset: QuerySet[KeptDevice]) -> None:
         """End them: the next sign-in there asks for the second factor."""
         caller: Any = request.user

@@ -16,13 +16,14 @@ SHOWN: Final = 50  # rows named in the question
 
 
 def admin_action[**P, T](
-    description: str, *, permission: str, step_up: bool = True
+    description: str, *, permission: str, danger: bool, step_up: bool = True
 ) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """Declare an action on rows of a list.
 
     Args:
         description: What the list calls it.
         permission: Asked of ``has_<permission>_permission`` of the model's admin.
+        danger: Whether something is lost by it; its button then has the class ``danger``, and no other has.
         step_up: Whether a session that was proved too long ago is asked for another proof first. False is for
             actions that gain nobody anything.
     """
@@ -30,10 +31,32 @@ def admin_action[**P, T](
     def declare(act: Callable[P, T]) -> Callable[P, T]:
         declared: Any = admin.action(description=description, permissions=[permission])(act)
         declared.step_up = step_up
+        declared.danger = danger
         found: Callable[P, T] = declared
         return found
 
     return declare
+
+
+def page_act[**P, T](*, danger: bool) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Declare the view behind a button of a row's page, or of a list's.
+
+    Args:
+        danger: As of ``admin_action``.
+    """
+
+    def declare(act: Callable[P, T]) -> Callable[P, T]:
+        declared: Any = act
+        declared.danger = danger
+        return act
+
+    return declare
+
+
+def is_danger(act: Callable[..., object]) -> bool:
+    """Tell whether something is lost by an act, as it declares. Raises ``AttributeError`` for one that does not."""
+    declared: Any = act
+    return bool(declared.danger)
 
 
 def holds(permission: str) -> Callable[..., bool]:
@@ -68,6 +91,7 @@ def ask(
     question: str,
     warning: str,
     shown: Sequence[str],
+    danger: bool,
     unshown: int = 0,
     spared: str = "",
 ) -> TemplateResponse:
@@ -81,6 +105,7 @@ def ask(
         question: The heading of the page.
         warning: What the action entails.
         shown: One line for each row to name.
+        danger: As the act declares.
         unshown: How many more rows there are.
         spared: A sentence about rows that stay as they are.
     """
@@ -88,7 +113,7 @@ def ask(
         **model_admin.admin_site.each_context(request),
         "title": question,
         "opts": model_admin.opts,
-        "change": {"name": action, "title": title, "warning": warning},
+        "change": {"name": action, "title": title, "warning": warning, "danger": danger},
         "shown": shown,
         "unshown": unshown,
         "spared": spared,

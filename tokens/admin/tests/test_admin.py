@@ -138,7 +138,7 @@ def test_end_sessions(browser: Client, clerk: Client, opened_session: OpenedSess
     """Ending sessions asks once more, then revokes and publishes them; who may only look cannot."""
     clerk.post(reverse(SESSIONS), ending(opened_session) | CONFIRMED)
     asked = browser.post(reverse(SESSIONS), ending(opened_session)).content.decode()
-    for part in ("End 1 session?", opened_session.account.user.email, "192.0.2.7, Browser/1.0", "delete-confirmation"):
+    for part in ("End 1 session?", opened_session.account.user.email, "192.0.2.7, Browser/1.0", "act-confirmation"):
         assert part in asked
     assert Session.objects.get().revoked_at is None
     browser.post(reverse(SESSIONS), ending(opened_session) | CONFIRMED)
@@ -368,7 +368,7 @@ def test_a_person_is_saved_though_other_sessions_are_live_by_now(
     """What the page showed of sessions is not taken for a change of them, and no row is written."""
     address = reverse("admin:accounts_user_change", args=[opened_session.account.id])
     page = browser.get(address)
-    fields: dict[str, Any] = dict(page.context["adminform"].form.initial)
+    fields: dict[str, Any] = dict(browser.get(f"{address}?tab=profile").context["adminform"].form.initial)
     kept = {name: fields[name] for name in ("email", "name")} | {"is_active": "on"}
     sent = dict(re.findall(r'name="((?:sessions|pending)[^"]*)" value="([^"]*)"', page.content.decode()))
     assert any(value == str(opened_session.session_id) for value in sent.values())
@@ -457,7 +457,7 @@ def test_drop_as_compromised(browser: Client, clerk: Client) -> None:
     clerk.post(reverse(KEYS), data | {"confirmed": "yes"})
     dropped = SigningKey.objects.create(kid="gone", alg="EdDSA", public_jwk={}, state="dropped")
     asked = browser.post(reverse(KEYS), data | {"_selected_action": [kid, dropped.kid]}).content.decode()
-    for part in ("cannot be undone", "delete-confirmation", 'class="breadcrumbs"', "Drop 1 signing key?", kid):
+    for part in ("cannot be undone", "act-confirmation", 'class="breadcrumbs"', "Drop 1 signing key?", kid):
         assert part in asked
     assert "gone (" not in asked
     assert SigningKey.objects.get(pk=kid).state == "retiring"
