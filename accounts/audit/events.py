@@ -92,6 +92,8 @@ class Event(enum.StrEnum):
     IDENTITY_LINKED = "identity_linked", Family.SIGNING_IN, "Identity at another provider linked"
     IDENTITY_UNLINKED = "identity_unlinked", Family.SIGNING_IN, "Identity at another provider removed"
     PROVIDER_CHANGED = "provider_changed", Family.STAFF, "Sign-in provider added, changed or deleted"
+    # A whole sign-in there by staff, that signs nobody in; with ``cause`` where something did not hold.
+    PROVIDER_TRIED = "provider_tried", Family.STAFF, "Sign-in provider tried"
     STEP_UP = "step_up", Family.SIGNING_IN, "Confirmation of identity"
     PROFILE_CHANGED = "profile_changed", Family.ACCOUNTS, "Profile changed"
     # By the person or, ``disowned``, by the owner of the mailbox; staff leave USER_DELETED.

@@ -12,9 +12,10 @@ class UpstreamRefused(errors.NotAuthenticated):
     title = "Sign-in with another provider failed"
     detail = _("The other provider did not confirm who you are. Try again, or sign in another way.")
 
-    def __init__(self, cause: str = "", detail: str | None = None) -> None:
+    def __init__(self, cause: str = "", detail: str | None = None, *, said: str = "") -> None:
         super().__init__(detail)
         self.cause = cause
+        self.said = said  # the provider's own error code, for the operator who tries it
 
 
 class UpstreamUnavailable(errors.Unavailable):

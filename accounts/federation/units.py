@@ -90,7 +90,7 @@ def resolve(
     provider = UpstreamProvider.objects.filter(pk=provider_id, enabled=True).first()
     if provider is None:  # since a moment
         raise UpstreamRefused("provider")
-    told, key = _told(provider, person)
+    told, key = told_by(provider, person)
     # Of an address that nobody has verified, nobody is looked for: the answer would tell who has an account here.
     holder = User.objects.filter(email_key=key).first() if told.is_verified else None
     # PostgreSQL shows what another first sign-in of this identity has committed since: the account, with the identity.
@@ -181,8 +181,13 @@ def _use(person: UpstreamPerson) -> Known | None:
     return found
 
 
-def _told(provider: UpstreamProvider, person: UpstreamPerson) -> tuple[UnknownIdentity, str]:
-    """Return what the rules ask, and the folded address; empty where the provider names none that is one."""
+def told_by(provider: UpstreamProvider, person: UpstreamPerson) -> tuple[UnknownIdentity, str]:
+    """Return what the rules ask, and the folded address; empty where the provider names none that is one.
+
+    Args:
+        provider: The provider, with what the operator says of it.
+        person: What it says of somebody.
+    """
     email = emails.normalise(person.email)
     try:
         emails.validate_new(email)

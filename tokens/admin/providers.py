@@ -15,13 +15,14 @@ from accounts.federation.models import UpstreamProvider
 from ironauth.infrastructure.admin.actions import admin_action
 from ironauth.infrastructure.admin.lists import CheckedSelection
 from tokens.admin.client_acts import caller_of
-from tokens.upstream import services
+from tokens.admin.provider_trial import ProviderTrial
+from tokens.upstream import answers
 from tokens.upstream.administration import queries, trial
 from tokens.upstream.administration.form import LEAVE, ProviderForm
 
 
 @admin.register(UpstreamProvider)
-class UpstreamProviderAdmin(CheckedSelection, admin.ModelAdmin):  # type: ignore[type-arg] # Django's is not generic at run time
+class UpstreamProviderAdmin(CheckedSelection, ProviderTrial, admin.ModelAdmin):  # type: ignore[type-arg] # Django's is not generic at run time
     """Providers that people may sign in with."""
 
     form = ProviderForm
@@ -30,15 +31,18 @@ class UpstreamProviderAdmin(CheckedSelection, admin.ModelAdmin):  # type: ignore
     actions = ["try_now"]
     readonly_fields = ("redirect_uri", "logout_uri")
 
+    class Media:
+        css = {"all": ["tokens/admin.css"]}
+
     @admin.display(description="redirect URI")
     def redirect_uri(self, provider: UpstreamProvider) -> str:
         """Return what is registered at the provider."""
-        return format_html("<code>{}</code>", services.redirect_uri(provider.slug)) if provider.slug else "—"
+        return format_html("<code>{}</code>", answers.redirect_uri(provider.slug)) if provider.slug else "—"
 
     @admin.display(description="back-channel logout URI")
     def logout_uri(self, provider: UpstreamProvider) -> str:
         """Return where the provider tells that somebody has signed out there."""
-        return format_html("<code>{}/logout</code>", services.redirect_uri(provider.slug)) if provider.slug else "—"
+        return format_html("<code>{}/logout</code>", answers.redirect_uri(provider.slug)) if provider.slug else "—"
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         """Keep the short name: it is in the redirect URI that the provider knows."""
@@ -85,7 +89,7 @@ class UpstreamProviderAdmin(CheckedSelection, admin.ModelAdmin):  # type: ignore
         for one in queryset:
             self.delete_model(request, one)
 
-    @admin_action("Try the selected providers", permission="try", danger=False, step_up=False)
+    @admin_action("Fetch documents and keys of selected providers", permission="try", danger=False, step_up=False)
     def try_now(self, request: HttpRequest, queryset: QuerySet[UpstreamProvider]) -> None:
         """Fetch each provider's document and keys now, and say what is there or what is wrong."""
         for provider in queryset:

@@ -11,6 +11,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.forms.models import BaseInlineFormSet
 from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
 from django.utils.functional import cached_property
 from django.utils.html import format_html
 
@@ -246,12 +247,12 @@ class SessionInline(ReadOnly, admin.TabularInline):  # type: ignore[type-arg] # 
     fields = ["opened", "last_used", "expires", "ip", "application", "browser"]
     readonly_fields = ["opened", "last_used", "expires", "ip", "application", "browser"]
     extra = 0
-    show_change_link = True
 
     @admin.display(description="Opened")
     def opened(self, session: Session) -> str:
-        """Return since when the session lives."""
-        return moment(session.created_at)
+        """Return since when the session lives, linked to its page."""
+        page = reverse("admin:tokens_session_change", args=[session.pk])
+        return format_html('<a href="{}">{}</a>', page, moment(session.created_at))
 
     @admin.display(description="Last used")
     def last_used(self, session: Session) -> str:

@@ -31,6 +31,8 @@ KEPT: Final = KeptConnections(most=2 * THREADS, idle_s=15.0, life_s=60.0)
 _executor: Final = BoundedExecutor(name="upstream", threads=THREADS)
 _queues: Final[dict[str, "_Queue"]] = {}
 _HEADERS: Final = {"Accept": "application/json", "User-Agent": "ironauth"}
+_PAGE_HEADERS: Final = {**_HEADERS, "Accept": "text/html"}
+_ANY_STATUS: Final = range(200, 600)
 
 
 async def get(url: str, *, token: str = "") -> Any:
@@ -59,6 +61,29 @@ async def post(url: str, form: Mapping[str, str], headers: Mapping[str, str]) ->
     """
     more = {"Content-Type": "application/x-www-form-urlencoded", **headers}
     return await _asked(url, "POST", more, urlencode(form).encode(), wanted=(200, 400, 401))
+
+
+async def looked_at(url: str) -> tuple[int, bytes]:
+    """Return the status of any page at an address, and its text; for an operator who tries a provider.
+
+    Args:
+        url: The address; no redirect is followed.
+
+    Raises:
+        UpstreamUnavailable: There is no such answer in time.
+    """
+    if not is_acceptable(url):
+        raise UpstreamUnavailable("address")
+    exchange = Exchange(url, limit_s=LIMIT_S, longest=LONGEST, networks=settings.IRONAUTH_UPSTREAM_NETWORKS)
+    try:
+        async with asyncio.timeout(LIMIT_S), _turn(urlsplit(url).netloc):
+            page = await _executor.offload(exchange.run, "GET", headers=_PAGE_HEADERS, wanted=_ANY_STATUS)
+    except (OSError, HTTPException, ExchangeFailedError, Overloaded) as error:
+        raise UpstreamUnavailable(type(error).__name__) from error
+    finally:
+        exchange.cut()
+    assert exchange.status is not None
+    return exchange.status, page
 
 
 class _Queue:

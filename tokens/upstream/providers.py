@@ -93,16 +93,24 @@ def wanted(name: str, login_hint: str) -> Provider | None:
 
 def _read() -> tuple[Provider, ...]:
     """Unit of work. One query. A provider whose secret does not open is left out, and logged."""
-    found = []
-    for row in UpstreamProvider.objects.filter(enabled=True):
-        try:
-            secret = unsealed(row)
-        except (MasterKeyMissingError, SealBrokenError) as error:
-            get_logger().error("upstream_secret_unreadable", provider=row.slug, cause=type(error).__name__)
-            continue
-        if (kind := KINDS.get(row.kind)) is not None:
-            domains = tuple(str(one).lower() for one in row.domains)
-            issuer = kind.issuer or row.issuer
-            methods = frozenset(map(str, row.second_factors))
-            found.append(Provider(row.pk, row.slug, row.name, kind, issuer, row.client_id, secret, domains, methods))
-    return tuple(found)
+    return tuple(filter(None, map(of_row, UpstreamProvider.objects.filter(enabled=True))))
+
+
+def of_row(row: UpstreamProvider) -> Provider | None:
+    """Return a provider as a sign-in takes it; None, which is logged, where its secret does not open.
+
+    Args:
+        row: The provider, which need not be enabled.
+    """
+    try:
+        secret = unsealed(row)
+    except (MasterKeyMissingError, SealBrokenError) as error:
+        get_logger().error("upstream_secret_unreadable", provider=row.slug, cause=type(error).__name__)
+        return None
+    if (kind := KINDS.get(row.kind)) is None:
+        return None
+    domains = tuple(str(one).lower() for one in row.domains)
+    methods = frozenset(map(str, row.second_factors))
+    return Provider(
+        row.pk, row.slug, row.name, kind, kind.issuer or row.issuer, row.client_id, secret, domains, methods
+    )

@@ -1,15 +1,11 @@
 """Sending somebody to another provider, and judging what they bring back; async, keyword-only, never sees a request."""
 
-import base64
-import hashlib
 import secrets
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, Final, NamedTuple
-from urllib.parse import quote, quote_plus, urlencode
+from typing import Any, NamedTuple
 from uuid import UUID
 
-from django.conf import settings
 from django.db import IntegrityError
 
 from accounts.audit import recording as audit
@@ -17,29 +13,25 @@ from accounts.audit.events import Reason
 from accounts.audit.recording import Event, Outcome
 from accounts.errors import InvalidCredentials
 from accounts.federation import queries, units
-from accounts.federation.errors import UpstreamRefused, UpstreamUnavailable
-from accounts.federation.kinds.github import GitHub
-from accounts.federation.kinds.kind import Endpoints, UpstreamPerson
+from accounts.federation.errors import UpstreamRefused
+from accounts.federation.kinds.kind import UpstreamPerson
 from accounts.federation.queries import Begun
 from accounts.federation.rules import Step
 from accounts.privacy import terms
 from accounts.users import services as accounts
 from accounts.users.queries import Credentials
 from accounts.users.services import Authenticated
-from ironauth.infrastructure.core import base64url, clock, strict_json
-from ironauth.infrastructure.crypto.master_keys import mac, register_purpose
+from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.telemetry.logs import get_logger
 from tokens.errors import MfaRequired
 from tokens.sessions.models import BY_UPSTREAM, LONG_AGO
 from tokens.sign_in import mfa_token
 from tokens.sign_in.proofs import ByUpstream
-from tokens.upstream import client_secret, discovery, exchange, id_token
+from tokens.upstream import answers, discovery, id_token
 from tokens.upstream import units as session_units
 from tokens.upstream.providers import Provider
 
-_NONCE: Final = register_purpose("ironauth upstream nonce")
-_VERIFIER: Final = register_purpose("ironauth upstream PKCE verifier")
 log = get_logger()
 
 
@@ -50,11 +42,6 @@ class FirstStep(NamedTuple):
     who: str
     email: str
     auth_time: int
-
-
-def redirect_uri(slug: str) -> str:
-    """Return where a provider sends people back: an address of its own, so that no provider answers for another."""
-    return f"{settings.IRONAUTH_ISSUER}/oauth/upstream/{slug}"
 
 
 async def begin(
@@ -92,36 +79,7 @@ async def begin(
         life_s=life_s,
         user_id=user_id,
     )
-    asked = {
-        "response_type": "code",
-        "client_id": provider.client_id,
-        "redirect_uri": redirect_uri(provider.slug),
-        "scope": provider.kind.scope,
-        "state": state,
-        "code_challenge": base64url.encode(hashlib.sha256(_verifier(state).encode()).digest()),
-        "code_challenge_method": "S256",
-        **({"nonce": _nonce(state)} if where.jwks_uri else {}),
-        **({"login_hint": login_hint} if login_hint else {}),
-        **(_anew(max_age_s) if max_age_s is not None and provider.kind.asks_anew else {}),
-        **provider.kind.parameters,
-    }
-    joint = "&" if "?" in where.authorization else "?"
-    return f"{where.authorization}{joint}{urlencode(asked, quote_via=quote)}"
-
-
-def _anew(max_age_s: int) -> dict[str, str]:
-    """Return what asks a provider for a recent proof (§3.1.2.1); ``max_age`` has it say in the token when that was."""
-    return {"max_age": str(max_age_s), **({"prompt": "login"} if max_age_s == 0 else {})}
-
-
-def _nonce(state: str) -> str:
-    """Return the nonce of a sign-in: made of its state, so that no row holds it."""
-    return base64url.encode(mac(_NONCE, state.encode()))
-
-
-def _verifier(state: str) -> str:
-    """Return the PKCE verifier of a sign-in, made the same way: who sees the state cannot make it."""
-    return base64url.encode(mac(_VERIFIER, state.encode()))
+    return answers.request_of(provider, where, state, login_hint=login_hint, max_age_s=max_age_s)
 
 
 async def returned(*, slug: str, state: str, browser: str) -> Begun | None:
@@ -156,7 +114,7 @@ async def verify(
         PasswordChangeRequired: (403) staff have asked for another password.
     """
     try:
-        person = await _person(provider, answer)
+        person = await answers.person_of(provider, answer)
         if since is not None and person.auth_time < max(since - id_token.LEEWAY_S, 1):  # 0: it does not say
             raise UpstreamRefused("auth_time")
         resolved = await _resolved(provider, begun, person)
@@ -291,7 +249,7 @@ async def connect(*, provider: Provider, begun: Begun, answer: Mapping[str, str]
         NotAuthenticated: (401) the account is gone or inactive, or the session is over.
     """
     try:
-        person = await _person(provider, answer)
+        person = await answers.person_of(provider, answer)
         await database().write(session_units.connect, provider_id=provider.id, begun=begun, person=person)
     except UpstreamRefused as error:
         await _note_refusal(Event.IDENTITY_LINKED, provider, error, begun.user_id)
@@ -316,85 +274,3 @@ async def _resolved(provider: Provider, begun: Begun, person: UpstreamPerson) ->
         return await database().write(units.resolve, **asked)
     except IntegrityError:
         return await database().write(units.resolve, **asked)
-
-
-async def _person(provider: Provider, answer: Mapping[str, str]) -> UpstreamPerson:
-    """Return the person the provider means."""
-    where = await discovery.endpoints(provider.id, provider.issuer, provider.kind)
-    # Mix-up (RFC 9700 §4.4): the answer is of the provider whose redirect URI it came to; and RFC 9207.
-    if where.jwks_uri and answer.get("iss", "" if where.says_iss else where.issuer) != where.issuer:
-        raise UpstreamRefused("iss_parameter")
-    if "error" in answer or not answer.get("code"):
-        raise UpstreamRefused("refused_there")
-    tokens = await _redeemed(provider, where, answer["state"], answer["code"])
-    if not where.jwks_uri:
-        return await _github(provider, str(tokens.get("access_token", "")))
-    claims = await id_token.verified(
-        str(tokens.get("id_token", "")),
-        client_id=provider.client_id,
-        nonce=_nonce(answer["state"]),
-        endpoints=where,
-        kind=provider.kind,
-    )
-    beside = {"user": _user(answer.get("user", ""))} if provider.kind.signs_secret else {}
-    more = await _more(provider, where, claims, tokens.get("access_token"))
-    return provider.kind.person({**more, **claims, **beside})
-
-
-def _user(text: str) -> Any:
-    """Return what a provider has the browser bring beside the code; None where it is no JSON."""
-    try:
-        return strict_json.loads(text)
-    except strict_json.InvalidJson:
-        return None
-
-
-async def _more(provider: Provider, where: Endpoints, claims: Mapping[str, Any], token: Any) -> dict[str, Any]:
-    """Return what userinfo says of the person, where the ID token has no address (OpenID Connect Core §5.3, §5.4)."""
-    if "email" in claims or not where.userinfo or not provider.kind.asks_userinfo or not isinstance(token, str):
-        return {}
-    told = await exchange.get(where.userinfo, token=token)
-    if not isinstance(told, dict) or told.get("sub") != claims.get("sub"):  # §5.3.2: else it is somebody else's
-        raise UpstreamRefused("userinfo")
-    return {name: told.get(name) for name in ("email", "email_verified", "name") if name in told}
-
-
-async def _redeemed(provider: Provider, where: Endpoints, state: str, code: str) -> dict[str, Any]:
-    """Return the answer of the token endpoint."""
-    form = {
-        "grant_type": "authorization_code",
-        "code": code,
-        "redirect_uri": redirect_uri(provider.slug),
-        "code_verifier": _verifier(state),
-    }
-    headers = {}
-    secret = _secret(provider)
-    if "client_secret_basic" in where.auth_methods or "client_secret_post" not in where.auth_methods:
-        # RFC 6749 §2.3.1: both are form-encoded first.
-        pair = f"{quote_plus(provider.client_id)}:{quote_plus(secret)}"
-        headers["Authorization"] = "Basic " + base64.b64encode(pair.encode()).decode()
-    else:
-        form |= {"client_id": provider.client_id, "client_secret": secret}
-    tokens = await exchange.post(where.token, form, headers)
-    if not isinstance(tokens, dict) or "error" in tokens:
-        raise UpstreamRefused("code")
-    return tokens
-
-
-def _secret(provider: Provider) -> str:
-    """Return the client secret for one request."""
-    if not provider.kind.signs_secret:
-        return provider.secret
-    try:
-        return client_secret.signed(provider.secret, client_id=provider.client_id, audience=provider.issuer)
-    except client_secret.InvalidSecretError as error:
-        raise UpstreamUnavailable("secret") from error
-
-
-async def _github(provider: Provider, token: str) -> UpstreamPerson:
-    """Return the person of GitHub's two answers."""
-    kind = provider.kind
-    if not token or not isinstance(kind, GitHub):
-        raise UpstreamRefused("access_token")
-    user, emails = await exchange.get(kind.user_uri, token=token), await exchange.get(kind.emails_uri, token=token)
-    return kind.person({"user": user, "emails": emails})

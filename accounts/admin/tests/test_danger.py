@@ -37,7 +37,7 @@ def test_each_act_declares_it() -> None:
 
 
 def test_who_declares_nothing_is_an_error() -> None:
-    """No default: whoever writes an act has to think of it."""
+    """No default: who writes an act has to think of it."""
     with pytest.raises(TypeError, match="danger"):
         admin_action("Words", permission="change")  # type: ignore[call-arg] # what is tested
     with pytest.raises(TypeError, match="danger"):

@@ -1,7 +1,7 @@
 """A person's page: what is asked daily in one order, forms behind tabs, and a form that changes its own tab alone."""
 
 import re
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 from django.contrib import admin
@@ -117,7 +117,7 @@ def test_rows_of_other_applications(
 
     class Devices(admin.TabularInline):  # type: ignore[type-arg] # Django's is not generic at run time
         model = KeptDevice
-        fields: ClassVar[list[str]] = ["user_agent"]
+        fields = ("user_agent",)
         verbose_name_plural = "Things of another application"
 
     monkeypatch.setattr(UserAdmin, "inlines", [*UserAdmin.inlines, Devices])

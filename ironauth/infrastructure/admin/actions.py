@@ -54,7 +54,14 @@ def page_act[**P, T](*, danger: bool) -> Callable[[Callable[P, T]], Callable[P, 
 
 
 def is_danger(act: Callable[..., object]) -> bool:
-    """Tell whether something is lost by an act, as it declares. Raises ``AttributeError`` for one that does not."""
+    """Tell whether something is lost by an act, as it declares.
+
+    Args:
+        act: What carries it out.
+
+    Raises:
+        AttributeError: It declares nothing.
+    """
     declared: Any = act
     return bool(declared.danger)
 

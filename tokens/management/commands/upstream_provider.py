@@ -15,9 +15,14 @@ from accounts.federation.models import UpstreamProvider
 from accounts.federation.secrets import seal_into
 from ironauth.infrastructure.core.stdio import ignore_broken_pipe
 from tokens.admin.providers import tried
-from tokens.upstream import client_secret, exchange, lost_ways, services
+from tokens.upstream import answers, client_secret, exchange, lost_ways
 
 _UNKNOWN = "There is no provider of this short name: `manage.py upstream_provider list` shows those there are."
+
+_NOT_TRIED = (
+    'Client ID, secret and redirect URI are not tried by this: press "Try a sign-in" on the provider\'s page in the '
+    "admin."
+)
 
 
 class Command(BaseCommand):
@@ -48,7 +53,7 @@ class Command(BaseCommand):
         add.add_argument("--updates-name", action="store_true", help="names become what it says, at each sign-in")
         acts.add_parser("list", help="list the providers")
         for act, what in (
-            ("try", "fetch its discovery document and keys now"),
+            ("try", "fetch its discovery document and keys now; the admin tries a whole sign-in"),
             ("disable", "let nobody sign in with it"),
             ("enable", "let people sign in with it again"),
         ):
@@ -75,6 +80,7 @@ class Command(BaseCommand):
                 if level == messages.ERROR:
                     raise CommandError(words)
                 self.stdout.write(words)
+                self.stdout.write(_NOT_TRIED)
             else:
                 may_leave = options.get("leave_without_way_in", False)
                 self._switch(options["slug"], on=options["act"] == "enable", may_leave=may_leave)
@@ -111,7 +117,7 @@ class Command(BaseCommand):
         with transaction.atomic():
             provider.save()
             audit.record(Event.PROVIDER_CHANGED, details={"provider": provider.slug, "act": "added"})
-        uri = services.redirect_uri(provider.slug)
+        uri = answers.redirect_uri(provider.slug)
         self.stdout.write(f"Register this redirect URI at the provider: {uri}")
         self.stdout.write(f"If it sends logout tokens (back-channel logout), they go to: {uri}/logout")
 

@@ -9,6 +9,7 @@ from uuid import UUID
 
 import msgspec
 from django.http import HttpResponse, JsonResponse
+from django.urls import NoReverseMatch, reverse
 from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework.permissions import IsAuthenticated
 from rest_framework.response import Response
@@ -42,6 +43,7 @@ from tokens.oauth.authorize.state import LIFE_S, AccountState, AuthorizationStat
 from tokens.oauth.authorize.views import EXPIRED, OAuthPage
 from tokens.sessions import transport
 from tokens.upstream import providers, services
+from tokens.upstream.administration import sign_in_trial
 
 
 class UpstreamForm(SignInForm):
@@ -77,7 +79,12 @@ class UpstreamCallback(SignInForm):
 
     @extend_schema(exclude=True)
     async def get(self, request: ApiRequest, slug: str) -> HttpResponse:
-        """Sign in the person the provider names, or say what comes first."""
+        """Sign in the person the provider names, or say what comes first; a trial of staff goes on in the admin."""
+        if sign_in_trial.is_trial(request.query_params.get("state", "")):
+            return responses.repeated(*_of_staff(request, slug))
+        return await self._returned(request, slug)
+
+    async def _returned(self, request: ApiRequest, slug: str) -> HttpResponse:
         browser = authorization_state.browser_of(request)
         await providers.refresh()
         provider = providers.by_slug(slug)
@@ -111,6 +118,22 @@ class UpstreamCallback(SignInForm):
             return self.ask_second_factor(needed, state, client, browser)
         except DomainError as error:
             return authorize_pages.sign_in(state, client, browser, **refusal_of(error))
+
+
+def _of_staff(request: ApiRequest, slug: str) -> tuple[str, str]:
+    """Return the page of the admin that a trial of a provider goes on at, and what it is told.
+
+    Raises:
+        Unanswerable: There is no admin, or the answer is longer than any.
+    """
+    query = request.query_params.urlencode()
+    try:
+        path = reverse("admin:accounts_upstreamprovider_tried", args=[slug])
+    except NoReverseMatch as error:
+        raise Unanswerable(EXPIRED) from error
+    if len(query) > MAX_BYTES:
+        raise Unanswerable(EXPIRED)
+    return path, query
 
 
 class TermsForm(SignInForm):

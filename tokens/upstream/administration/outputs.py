@@ -6,7 +6,7 @@ from datetime import datetime
 import msgspec
 
 from accounts.federation.models import UpstreamProvider
-from tokens.upstream import services
+from tokens.upstream import answers
 
 
 class SignInProviderOut(msgspec.Struct, frozen=True):
@@ -39,7 +39,7 @@ class TrialOut(msgspec.Struct, frozen=True):
 
 def provider_out(row: UpstreamProvider) -> SignInProviderOut:
     """Return a provider as it leaves."""
-    address = services.redirect_uri(row.slug)
+    address = answers.redirect_uri(row.slug)
     return SignInProviderOut(
         id=row.pk,
         slug=row.slug,

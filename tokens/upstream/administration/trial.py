@@ -5,7 +5,7 @@ from typing import Final
 from accounts.federation.errors import UpstreamUnavailable
 from accounts.federation.kinds.registry import KINDS
 from accounts.federation.models import UpstreamProvider
-from tokens.upstream import discovery, services
+from tokens.upstream import answers, discovery
 from tokens.upstream.administration.outputs import TrialOut
 
 NO_DOCUMENT: Final = "It has no discovery document; sign in with it to try it."
@@ -30,5 +30,5 @@ async def of(provider: UpstreamProvider) -> TrialOut:
         return TrialOut(False, 0, f"It does not answer: {cause}. Check the issuer.")
     if not keys:
         return TrialOut(False, 0, NO_KEY)
-    uri = services.redirect_uri(provider.slug)
+    uri = answers.redirect_uri(provider.slug)
     return TrialOut(True, len(keys), f"It answers, with {len(keys)} keys. Register {uri} there.")

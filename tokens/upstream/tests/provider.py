@@ -37,6 +37,7 @@ class FakeProvider:
         self.document: dict[str, Any] = {}
         self.token_answer: dict[str, Any] | None = None
         self.userinfo: dict[str, Any] | None = None
+        self.page = (302, b"")
         self.delay_s = 0.0
         self.connections = 0
         self.asked: list[str] = []
@@ -53,6 +54,14 @@ class FakeProvider:
             "jwks_uri": f"{here}/jwks",
             "authorization_response_iss_parameter_supported": True,
             **self.document,
+        }
+
+    def documents(self) -> dict[str, dict[str, Any] | None]:
+        """Return what is at its addresses."""
+        return {
+            "/.well-known/openid-configuration": self.metadata(),
+            "/jwks": {"keys": [key.as_dict(private=False) for key in self.keys]},
+            "/userinfo": self.userinfo,
         }
 
     def id_token(self) -> str:
@@ -146,14 +155,11 @@ def served[P: FakeProvider](kind: type[P], protocol: str = "HTTP/1.0") -> Iterat
         def do_GET(self) -> None:
             provider.asked.append(self.path)
             time.sleep(provider.delay_s)
-            if self.path == "/.well-known/openid-configuration":
-                self._answer(200, provider.metadata())
-            elif self.path == "/userinfo" and provider.userinfo is not None:
-                self._answer(200, provider.userinfo)
-            elif self.path == "/jwks":
-                self._answer(200, {"keys": [key.as_dict(private=False) for key in provider.keys]})
+            if self.path.startswith("/authorize?"):
+                self._send(provider.page[0], "text/html", provider.page[1])
             else:
-                self._answer(404, {})
+                document = provider.documents().get(self.path)
+                self._answer(404 if document is None else 200, document or {})
 
         def do_POST(self) -> None:
             provider.asked.append(self.path)
@@ -166,9 +172,11 @@ def served[P: FakeProvider](kind: type[P], protocol: str = "HTTP/1.0") -> Iterat
                 self._answer(*provider.tokens(form, self.headers.get("Authorization", "")))
 
         def _answer(self, status: int, document: dict[str, Any]) -> None:
-            body = json.dumps(document).encode()
+            self._send(status, "application/json", json.dumps(document).encode())
+
+        def _send(self, status: int, kind: str, body: bytes) -> None:
             self.send_response(status)
-            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)

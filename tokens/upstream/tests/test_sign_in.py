@@ -224,14 +224,14 @@ async def test_the_other_first_sign_in_ends_between_two_looks(
     api: httpx.AsyncClient, provider: FakeProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As PostgreSQL shows it: no identity yet, and then the account it has made. Its owner is not asked to sign in."""
-    looked = units._told
+    looked = units.told_by
 
     def meanwhile(row: UpstreamProvider, person: UpstreamPerson) -> Any:
-        monkeypatch.setattr(units, "_told", looked)
+        monkeypatch.setattr(units, "told_by", looked)
         units._create(row, person)
         return looked(row, person)
 
-    monkeypatch.setattr(units, "_told", meanwhile)
+    monkeypatch.setattr(units, "told_by", meanwhile)
     assert is_in(await through(api, provider))
     assert (await User.objects.acount(), await Identity.objects.acount()) == (1, 1)
 
