@@ -25,6 +25,7 @@ from django.views.decorators.http import require_safe
 
 from accounts import email_address as emails
 from accounts.access.rights import VIEW_USERS
+from accounts.admin import search
 from accounts.audit import exporting
 from accounts.audit import queries as audit_queries
 from accounts.audit.events import FAMILIES, Reason, in_words, phrase
@@ -40,7 +41,7 @@ from ironauth.infrastructure.db import networks
 
 SEE_CLIENTS: Final = "tokens.view_oauthclient"
 COUNTED: Final = 10_000  # events; counting a million for the sake of a page number takes longer than the page
-MAX_FOUND: Final = 50  # people whose address begins as searched for
+MAX_FOUND: Final = 50  # people whose address or name has what is searched for
 _EXPORT: Final = "accounts_auditevent_export"  # the name of its address
 THEMSELVES: Final = "themselves"  # who did something to their own account
 FIELDS: Final = (
@@ -268,7 +269,7 @@ class AuditEventAdmin(ReadOnly, admin.ModelAdmin):  # type: ignore[type-arg] # D
     list_display = ("when", "what", "result", "actor", "user", "address")
     list_filter = (AskedFilter, EventFilter, OutcomeFilter, AgeFilter)
     search_fields = ("user_id",)  # what get_search_results does; without it there is no field
-    search_help_text = "Beginning of a person's e-mail address, or the id of a person or a session"
+    search_help_text = "Part of a person's e-mail address or name, or the id of a person or a session"
     sortable_by = ()
     ordering = ("-id",)
     list_per_page = 50
@@ -343,9 +344,7 @@ class AuditEventAdmin(ReadOnly, admin.ModelAdmin):  # type: ignore[type-arg] # D
         except ValueError:
             if not request.user.has_perm(VIEW_USERS):
                 return queryset.none(), False
-            people = User.objects.filter(email_key__startswith=emails.fold(emails.normalise(term))).order_by(
-                "email_key"
-            )
+            people = search.people(User.objects.all(), term).order_by("email_key")
             found = list(people.values_list("pk", flat=True)[:MAX_FOUND])
             return queryset.filter(Q(actor_id__in=found) | Q(user_id__in=found)), False
         return queryset.filter(Q(actor_id__in=found) | Q(user_id__in=found) | Q(session_id__in=found)), False

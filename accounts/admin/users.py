@@ -10,15 +10,14 @@ from django.contrib.admin.utils import unquote
 from django.contrib.auth import admin as auth_admin
 from django.contrib.auth.models import Group, Permission
 from django.db import IntegrityError, transaction
-from django.db.models import ManyToManyField, Q, QuerySet
+from django.db.models import ManyToManyField, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import redirect
 from django.utils.formats import date_format
 
-from accounts import email_address as emails
-from accounts import names
 from accounts.access.rights import permissions_of, rights_of_request
 from accounts.acts.changes import CHANGES
+from accounts.admin import search
 from accounts.admin.access import step_up as admin_step_up
 from accounts.admin.actions import as_action
 from accounts.admin.audited import Audited
@@ -32,7 +31,6 @@ from accounts.mfa import factors
 from accounts.passwords import breached as breached_passwords
 from accounts.passwords import breached_service, formats
 from accounts.privacy import admin as admin_deletions
-from accounts.privacy.models import PendingDeletion
 from accounts.staff import units as staff_units
 from accounts.users import rules
 from accounts.users.models import User
@@ -233,15 +231,8 @@ class UserAdmin(CheckedSelection, ProtectedDelete, UserPage, Audited, DjangoUser
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[User], search_term: str
     ) -> tuple[QuerySet[User], bool]:
-        """Find part of the folded address, or part of the name as typed, for every word: one walk through the table.
-
-        The address of somebody who is being deleted is the one they had.
-        """
-        for word in names.normalise(search_term).split():
-            leaving = PendingDeletion.objects.filter(email__icontains=word)  # few: looked through once, not joined
-            found = Q(email_key__contains=emails.fold(word)) | Q(name__icontains=word)
-            queryset = queryset.filter(found | Q(pk__in=leaving.values("pk")))
-        return queryset, False
+        """Find part of the address or of the name, for every word."""
+        return (search.people(queryset, search_term) if search_term else queryset), False
 
     def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest) -> bool:
         """Allow what Django takes for a question about passwords, by its first letters: when one was flagged."""

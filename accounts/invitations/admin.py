@@ -136,8 +136,8 @@ class InvitationAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: ig
     hidden = ("token",)
     list_display = ("to", "role_names", "state", "made", "until")
     list_filter = (StateFilter,)
-    search_fields = ("email_key__istartswith",)
-    search_help_text = "Beginning of the address"
+    search_fields = ("email_key__icontains",)
+    search_help_text = "Part of the address"
     sortable_by = ()
     ordering = ("-id",)
     list_per_page = 50

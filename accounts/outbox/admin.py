@@ -64,8 +64,8 @@ class OutgoingMailAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: 
     hidden = ("token", "facts")
     list_display = ("to", "about", "state", "tries", "queued", "next_try")
     list_filter = (StateFilter,)
-    search_fields = ("recipient__istartswith",)
-    search_help_text = "Beginning of the address"
+    search_fields = ("recipient__icontains",)
+    search_help_text = "Part of the address"
     sortable_by = ()
     ordering = ("-id",)
     list_per_page = 50

@@ -8,8 +8,9 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 
-from accounts import email_address as emails
 from accounts.acts.change import BATCH
+from accounts.admin import search
+from accounts.users.models import User
 from ironauth.infrastructure.admin.actions import CONFIRMED, SHOWN, admin_action, ask, holds, is_danger
 from ironauth.infrastructure.admin.lists import CheckedSelection
 from ironauth.infrastructure.admin.read_only import breakable, moment
@@ -31,7 +32,7 @@ class ConsentAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: ignor
     list_filter = (("client", admin.RelatedOnlyFieldListFilter),)
     list_select_related = ("user__pending_deletion", "client")
     search_fields = ("user__email_key",)  # what get_search_results does; without it there is no field
-    search_help_text = "Beginning of a person's e-mail address"
+    search_help_text = "Part of a person's e-mail address or name"
     ordering = ("-created_at",)
     list_per_page = 50
     show_full_result_count = False  # as in the other lists
@@ -53,9 +54,10 @@ class ConsentAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: ignor
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Consent], search_term: str
     ) -> tuple[QuerySet[Consent], bool]:
-        """Find the beginning of the folded address."""
-        term = emails.fold(emails.normalise(search_term))
-        return (queryset.filter(user__email_key__startswith=term) if term else queryset), False
+        """Find part of the person's address or name."""
+        if not search_term.strip():
+            return queryset, False
+        return queryset.filter(user__in=search.people(User.objects.all(), search_term).values("pk")), False
 
     has_revoke_permission = holds("tokens.delete_consent")
 

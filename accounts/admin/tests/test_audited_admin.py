@@ -263,6 +263,7 @@ def test_filters_and_search(client: Client, root: User, make_user: MakeUser) -> 
         "hours=24&event=sign_in": [],
         "hours=168&event=sign_in": ["sign_in"],
         "q=pia@": ["role_given", "sign_in"],
+        "q=IA@exam": ["role_given", "sign_in"],
         "q=PIA@example.com": ["role_given", "sign_in"],
         f"q={person.pk}": ["role_given", "sign_in"],
         f"q={gone}": ["role_given"],

@@ -139,6 +139,13 @@ class Watched:
         assert all(self._refused.values()), f"not refused: {self._refused}"
         self._refused = None
 
+    @contextmanager
+    def maybe_refusing(self, *statuses: int) -> Iterator[None]:
+        """Let answers have these statuses until the block ends; the caller judges which have them."""
+        self._refused = dict.fromkeys(statuses, 0)
+        yield
+        self._refused = None
+
     async def go(self, path: str) -> None:
         """Open a page of the server, or an address of a message."""
         await self.page.goto(path if path.startswith("http") else f"{self.origin}{path}")
