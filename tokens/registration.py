@@ -1,4 +1,7 @@
-"""What becomes of this application's tables in the export of a person's data, and at the first proof of an address."""
+"""What becomes of this application's tables in the export of a person's data, and at the first proof of an address.
+
+And which clients an invitation can lead to.
+"""
 
 from typing import Any
 
@@ -6,8 +9,10 @@ from django.db.models import QuerySet
 
 from accounts.email import first_proof
 from accounts.email.first_proof import Fate
+from accounts.invitations import continuing as invitations
 from accounts.privacy import export
 from ironauth.infrastructure.db.compiled import Param
+from tokens.clients import queries as clients
 from tokens.oauth.models import AuthorizationCode, Consent, DeviceGrant, LogoutNotice
 from tokens.sessions.models import KnownDevice, Session
 from tokens.upstream.models import UpstreamSession
@@ -17,6 +22,7 @@ def register() -> None:
     """Give each table that knows a person its rows of the export and its rule; called when the application is ready."""
     _register_export()
     _register_first_proof()
+    invitations.register(find=clients.invited_to, offered=clients.to_invite_to)
 
 
 def _register_export() -> None:

@@ -165,6 +165,7 @@ class Reason(enum.StrEnum):
 
     NO_ACCOUNT = "no_account"
     WRONG_PASSWORD = "wrong_password"  # noqa: S105 - a code
+    NO_PASSWORD = "no_password"  # noqa: S105 - a code
     WRONG_CODE = "wrong_code"
     # While people move here from an old system: it refused the password, did not say, or was not asked, because an
     # account here had the address before; or it named somebody who is here under another address.

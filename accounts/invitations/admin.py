@@ -18,7 +18,7 @@ from accounts import email_address as emails
 from accounts import names
 from accounts.access import roles as access_roles
 from accounts.access.rights import rights_of_request
-from accounts.invitations import units
+from accounts.invitations import continuing, units
 from accounts.invitations.errors import InvitationExists
 from accounts.invitations.models import Invitation
 from accounts.invitations.queries import require_grantable
@@ -35,9 +35,9 @@ if TYPE_CHECKING:  # Django's class takes its model in brackets for type checker
 else:
     ModelForm = forms.ModelForm
 
-FIELDS: Final = ("email", "name", "language", "roles")
+FIELDS: Final = ("email", "name", "language", "client", "roles")
 SHOWN: Final = (
-    "email", "name", "language", "role_names", "state", "inviter", "account", "created_at", "expires_at",
+    "email", "name", "language", "application", "role_names", "state", "inviter", "account", "created_at", "expires_at",
     "accepted_at", "withdrawn_at", "id",
 )  # fmt: skip
 
@@ -50,6 +50,12 @@ class InvitationForm(ModelForm):
         required=False,
         choices=lambda: [("", "That of this browser"), *settings.LANGUAGES],
         help_text="Of the message, and of the person's pages.",
+    )
+    client = forms.ChoiceField(
+        label="Application",
+        required=False,
+        choices=lambda: [("", "None"), *continuing.offered()],
+        help_text="Where the page leads once the account is there. Offered are those that say where a sign-in begins.",
     )
     roles = forms.ModelMultipleChoiceField(
         queryset=Group.objects.none(),
@@ -143,7 +149,7 @@ class InvitationAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: ig
     list_per_page = 50
     show_full_result_count = False  # as in the other lists
     show_facets = admin.ShowFacets.NEVER
-    readonly_fields = ("role_names", "state", "inviter", "account")
+    readonly_fields = ("application", "role_names", "state", "inviter", "account")
     actions = ("send_again", "withdraw")
 
     has_view_permission = holds(units.VIEW)
@@ -199,6 +205,12 @@ class InvitationAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: ig
     def role_names(self, row: Invitation) -> str:
         """Return the roles that come with the account."""
         return ", ".join(row.roles) or "-"
+
+    @admin.display(description="application")
+    def application(self, row: Invitation) -> str:
+        """Return where it leads; the id of an application that cannot be continued to any more."""
+        found = continuing.find(row.client)
+        return found.name if found is not None else row.client or "-"
 
     @admin.display(description="state")
     def state(self, row: Invitation) -> str:

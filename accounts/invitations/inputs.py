@@ -21,6 +21,12 @@ class InvitationInput(serializers.Serializer[Any]):
         help_text="Of the message and of the person's pages; the caller's and the browser's unless given.",
     )
     roles = RolesField(required=False, default=list)
+    client = TextField(
+        required=False,
+        default="",
+        allow_blank=True,
+        help_text="`client_id` of the application to continue to afterwards; it has an `initiate_login_uri`.",
+    )
 
 
 class AcceptInput(serializers.Serializer[Any]):

@@ -14,14 +14,15 @@ from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.ids import new_id
 
 MAX_LANGUAGE: Final = 16  # characters, as of a person's own
+MAX_CLIENT: Final = 64  # characters of a client_id
 
 
 class Invitation(models.Model):
     """A person who is asked to make an account, the member of staff who asks, and what came of it.
 
     ``roles`` are names. Whether the person gets one is judged when they accept: it has to exist then, and who invited
-    them has to hold all that it grants. ``user``: the account that was made of it, with which it goes. ``token``: of
-    the last message.
+    them has to hold all that it grants. ``client``: the id of the application it leads to (``continuing``), "" for
+    none. ``user``: the account that was made of it, with which it goes. ``token``: of the last message.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -30,6 +31,7 @@ class Invitation(models.Model):
     name = models.CharField(max_length=names.MAX_LENGTH, blank=True, default="")
     language = models.CharField(max_length=MAX_LANGUAGE, blank=True, default="")
     roles = models.JSONField(default=list, blank=True)
+    client = models.CharField(max_length=MAX_CLIENT, blank=True, default="", db_default="")
     invited_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.DB_SET_NULL, related_name="invitations_made"
     )

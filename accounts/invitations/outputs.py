@@ -12,7 +12,8 @@ from ironauth.infrastructure.core import clock
 class InvitationOut(msgspec.Struct, frozen=True):
     """An invitation, as staff see it. ``state``: waiting, accepted, withdrawn or expired.
 
-    ``invited_by``: null where that account is gone; ``user``: the account that was made of it.
+    ``invited_by``: null where that account is gone; ``user``: the account that was made of it;
+    ``client``: the application it leads to, empty for none.
     """
 
     id: uuid.UUID
@@ -20,6 +21,7 @@ class InvitationOut(msgspec.Struct, frozen=True):
     name: str
     language: str
     roles: tuple[str, ...]
+    client: str
     state: str
     invited_by: uuid.UUID | None
     user: uuid.UUID | None
@@ -45,6 +47,7 @@ def invitation_out(row: Invitation) -> InvitationOut:
         name=row.name,
         language=row.language,
         roles=tuple(row.roles),
+        client=row.client,
         state=row.state_at(clock.now()),
         invited_by=row.invited_by_id,
         user=row.user_id,

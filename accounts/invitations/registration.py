@@ -21,7 +21,7 @@ def register() -> None:
 def _accepted(person: Param) -> QuerySet[Any, Any]:
     """Return the invitation that the account was made of."""
     rows = Invitation.objects.filter(user_id=person).order_by("-pk")
-    return rows.values("email", "name", "language", "roles", "created_at", "accepted_at")
+    return rows.values("email", "name", "language", "roles", "client", "created_at", "accepted_at")
 
 
 def _made(person: Param) -> QuerySet[Any, Any]:

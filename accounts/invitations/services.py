@@ -12,6 +12,7 @@ from accounts import email_address as emails
 from accounts.access.rights import for_holder
 from accounts.errors import EmailTaken, SignUpClosed
 from accounts.invitations import queries, units
+from accounts.invitations.continuing import Application
 from accounts.invitations.errors import InvalidInvitation, InvitationExists
 from accounts.invitations.outputs import InvitationOut
 from accounts.invitations.units import Invited
@@ -110,6 +111,16 @@ async def opened(*, token: str) -> Invited:
     if found is None:
         raise InvalidInvitation
     return found
+
+
+async def leads_to(*, token: str) -> Application | None:
+    """Return the application that a link leads to once the account is there; None for a link of no use, too.
+
+    Args:
+        token: What the message brought.
+    """
+    found = await database().read(units.find, token) if token else None
+    return found.application if found is not None else None
 
 
 async def accept(

@@ -17,7 +17,8 @@ from accounts.audit import recording as audit
 from accounts.audit.recording import Event
 from accounts.email import first_proof
 from accounts.errors import EmailTaken, SignUpClosed
-from accounts.invitations import queries
+from accounts.invitations import continuing, queries
+from accounts.invitations.continuing import Application
 from accounts.invitations.errors import InvalidInvitation
 from accounts.invitations.models import Invitation
 from accounts.invitations.outputs import InvitationOut, invitation_out
@@ -43,13 +44,17 @@ NO_INVITATION: Final = "There is no invitation with this id that waits for an an
 
 
 class Invited(NamedTuple):
-    """What the link of an invitation opens. ``taken``: an account has proved the address by now, or is closed."""
+    """What the link of an invitation opens. ``taken``: an account has proved the address by now, or is closed.
+
+    ``application``: where it leads, while that can be continued to.
+    """
 
     id: uuid.UUID
     token_id: uuid.UUID
     email: str
     name: str
     taken: bool
+    application: Application | None = None
 
 
 def find(token: str) -> Invited | None:
@@ -58,7 +63,8 @@ def find(token: str) -> Invited | None:
     row = queries.waiting(clock.now()).filter(token_id=token_id).first() if token_id else None
     if row is None or token_id is None:
         return None
-    return Invited(row.pk, token_id, row.email, row.name, _is_taken(row.email_key))
+    leads = continuing.find(row.client)
+    return Invited(row.pk, token_id, row.email, row.name, _is_taken(row.email_key), leads)
 
 
 def _is_taken(key: str) -> bool:
@@ -155,10 +161,13 @@ def invite(*, actor_id: uuid.UUID, values: Mapping[str, Any]) -> InvitationOut:
 
     Raises:
         IntegrityError: One waits for an answer.
+        ValidationFailed: (``client``) There is no such application to continue to.
         DomainError: What ``require_may_invite`` raises.
     """
     roles = sorted(set(values["roles"]))
     rights = require_may_invite(actor_id=actor_id, roles=roles)
+    client = values.get("client", "")
+    continuing.require(client)
     now, key = clock.now(), emails.fold(values["email"])
     waiting = Invitation.objects.filter(email_key=key, accepted_at=None, withdrawn_at=None)
     waiting.filter(expires_at__lte=now).update(withdrawn_at=now)
@@ -169,6 +178,7 @@ def invite(*, actor_id: uuid.UUID, values: Mapping[str, Any]) -> InvitationOut:
         name=values["name"],
         language=values["language"],
         roles=roles,
+        client=client,
         invited_by_id=None if rights.is_machine else actor_id,
         created_at=now,
     )

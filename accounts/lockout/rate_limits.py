@@ -103,10 +103,9 @@ DELETION: Final = Rule("deletion", "IRONAUTH_THROTTLE_MAILS_TO_ONE", 900)
 #: Exports of everything held about one person: each reads hundreds of rows, and nobody needs many.
 EXPORT: Final = Rule("data_export", "IRONAUTH_THROTTLE_EXPORTS", 3_600, told="left")
 #: Second factors and recovery codes one account gets: each sends a message to an address that may be somebody else's,
-#: and recovery codes cost ten hashes. 20 are ten passkeys and an app, twice over. Taking one away is never refused, and
-#: is bounded by what there is.
+#: and recovery codes cost ten hashes. 20 are ten passkeys and an app, twice over.
 NEW_FACTOR: Final = Rule("new_factor", "IRONAUTH_THROTTLE_NEW_FACTORS", 3_600, told="left")
-
+PASSWORD_CHECK: Final = Rule("password_check", "IRONAUTH_THROTTLE_PASSKEYS", 900)  # of pages without scripts
 
 _HOLDER: Final = CompiledSelect(
     lambda: get_user_model().objects.filter(email_key=Param("key", CharField())).order_by().values_list("pk")

@@ -18,6 +18,7 @@ from accounts.email import services as email_services
 from accounts.email.views import OpenView
 from accounts.errors import InvalidEmailToken
 from accounts.fields import TextField
+from accounts.pages import meter
 from accounts.users.inputs import EmailTokenInput, ResetPasswordInput, VerifyEmailInput
 from ironauth.infrastructure.api.parsers import FormParser
 from ironauth.infrastructure.api.views import ApiRequest
@@ -67,6 +68,8 @@ class TokenPage(PageLanguage, OpenView):
     @extend_schema(exclude=True)
     async def post(self, request: ApiRequest) -> HttpResponse:
         """Do what the token allows and say so, or show the form again with the reasons."""
+        if meter.FIELD in request.data:
+            return await self._checked(request)
         try:
             done = await self.act(request)
         except ValidationFailed as error:
@@ -95,6 +98,22 @@ class TokenPage(PageLanguage, OpenView):
         except DomainError as error:  # the database is away
             return self._failed(error)
         return self._page(token=token, reasons=reasons, status=ValidationFailed.status, **about)
+
+    async def _checked(self, request: ApiRequest, **typed: Any) -> HttpResponse:
+        """Show the form again with how good the password looks, which is not kept; ``typed``: what else was typed."""
+        token, data = str(request.data.get("token", "")), request.data
+        try:
+            about = await self.about(token)
+        except DomainError as error:
+            return self._failed(error)
+        address = client_context.address_of(request)
+        password = str(data.get("new_password") or data.get("password", ""))
+        shown = dict(await meter.shown(password=password, name=str(data.get("name", "")), address=address))
+        headers = shown.pop("headers", {})
+        page = self._page(token=token, **about | typed | shown)
+        for name, value in headers.items():
+            page.headers[name] = value
+        return page
 
     def _failed(self, error: DomainError, **context: Any) -> HttpResponse:
         """Return what went wrong; a link that is of no use any more comes with the page where to ask for another."""

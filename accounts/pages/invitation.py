@@ -11,6 +11,7 @@ from accounts.errors import EmailTaken
 from accounts.invitations import services as invitations
 from accounts.invitations.errors import InvalidInvitation
 from accounts.invitations.inputs import AcceptInput
+from accounts.pages import meter
 from accounts.pages.email import SCRIPT_HEADERS, TokenPage
 from accounts.privacy import terms
 from ironauth.infrastructure.api.views import ApiRequest
@@ -36,8 +37,12 @@ class InvitationPage(TokenPage):
     @extend_schema(exclude=True)
     async def post(self, request: ApiRequest) -> HttpResponse:
         """Make the account, or show the form again with what was typed and, at each field, what is wrong."""
+        typed = {"name": str(request.data.get("name", "")), "accepted": str(request.data.get("terms_version", ""))}
+        if meter.FIELD in request.data:
+            return await self._checked(request, **typed)
         try:
-            return self._page(done=await self.act(request))
+            leads = await invitations.leads_to(token=str(request.data.get("token", "")))
+            return self._page(done=await self.act(request), application=leads)
         except ValidationFailed as error:
             return await self._marked(request, {reason.field: [reason.message] for reason in error.errors})
         except ValidationError as error:  # of the form itself

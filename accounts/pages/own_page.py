@@ -25,7 +25,7 @@ from accounts.pages.calls import ApiCalls
 from accounts.pages.refusals import Refusal
 from accounts.users import step_up
 from accounts.users.signed_in import signed_in
-from ironauth.config.cookies import ACTING, REFRESH
+from ironauth.config.cookies import ACTING, REFRESH, SSO, SSO_OTHERS
 from ironauth.infrastructure.api.parsers import FormParser
 from ironauth.infrastructure.api.views import ApiRequest, AsyncAPIView
 from ironauth.infrastructure.core.errors import DomainError, NotAuthenticated, PermissionDenied, Unavailable
@@ -63,7 +63,7 @@ class OwnPage(PageLanguage, AsyncAPIView):
         try:
             await super().initial(request, *args, **kwargs)
         except (NotAuthenticated, exceptions.NotAuthenticated):
-            if not await self._refreshed(request):
+            if not (await self._refreshed(request) or await self._gone_on(request)):
                 raise
             await super().initial(request, *args, **kwargs)
         except PermissionDenied:
@@ -94,6 +94,18 @@ class OwnPage(PageLanguage, AsyncAPIView):
             return False
         raise Unavailable
 
+    async def _gone_on(self, request: ApiRequest) -> bool:
+        """Get a session of these pages where the browser has one of single sign-on alone; return whether it did.
+
+        It proves nothing anew: what wants a recent proof asks for it.
+        """
+        if cookies.name_of(SSO) not in request.COOKIES or is_from_elsewhere(request):
+            return False
+        answer = await self.api.send_form("oauth:account-session", {})
+        if answer.is_good:
+            self.api.take_over()
+        return answer.is_good
+
     async def async_dispatch(self, request: Any, *args: Any, **kwargs: Any) -> Any:
         """Answer, with the cookies that calls of the API have given."""
         response = await super().async_dispatch(request, *args, **kwargs)
@@ -106,7 +118,8 @@ class OwnPage(PageLanguage, AsyncAPIView):
         if isinstance(exc, NotAuthenticated | exceptions.NotAuthenticated):
             if self.request.method == "GET" and is_from_elsewhere(self.request):
                 return rendered("go_on", {"address": self.request.get_full_path()})
-            there = reverse("email-pages:signin-page")
+            is_several = cookies.name_of(SSO_OTHERS) in self.request.COOKIES
+            there = reverse(f"email-pages:{'accounts' if is_several else 'signin'}-page")
             response = see_other(f"{there}?{urlencode({'next': self.request.path})}")
             if cookies.name_of(ACTING) in self.request.COOKIES:  # nobody acts here any more
                 cookies.give(response, ACTING, "", max_age_s=0)
@@ -167,7 +180,8 @@ class OverviewPage(OwnPage):
             return await self._page(
                 request, Refusal("sign_out", answer.status, _("Signing out did not work: try again in a moment."))
             )
-        return see_other(reverse("email-pages:signin-page"))
+        is_several = cookies.name_of(SSO_OTHERS) in request.COOKIES
+        return see_other(reverse(f"email-pages:{'accounts' if is_several else 'signin'}-page"))
 
 
 def is_recent(request: ApiRequest) -> bool:

@@ -12,6 +12,7 @@ from django.utils.translation import gettext_noop as _
 from drf_spectacular.utils import extend_schema
 
 from accounts.mfa.factors import FACTORS
+from accounts.pages import connected, meter
 from accounts.pages.acts import CONNECT, DELETE, EXPORT, ROWS, SECRET, SET_UP, Act, Recent, Row
 from accounts.pages.calls import Answer
 from accounts.pages.own_page import (
@@ -31,6 +32,7 @@ from accounts.users.signed_in import signed_in
 from ironauth.infrastructure.api.views import ApiRequest
 from ironauth.infrastructure.core import strict_json
 from ironauth.infrastructure.core.errors import DomainError, NotAuthenticated
+from ironauth.infrastructure.http import client_context
 
 #: The fields of a form that prove again who somebody is, and what they are called in the API.
 PROOFS: Final = {
@@ -55,7 +57,9 @@ class RowPage(OwnPage):
         if item is not None and not row.has_items:
             return see_other(row_address(section))
         done = row.acts.get(request.query_params.get("done", ""))
-        context = {"done": done.done} if done is not None and not is_from_elsewhere(request) else {}
+        context: dict[str, Any] = {"done": done.done} if done is not None and not is_from_elsewhere(request) else {}
+        if section == connected.SECTION:
+            context |= connected.told(request)
         return await self._page(request, section, item, context=context)
 
     @extend_schema(exclude=True)
@@ -68,8 +72,8 @@ class RowPage(OwnPage):
             return await self._page(request, section, item, refusal=Refusal(name, 403, EXPIRED))
         if act is None or bool(act.item) != (item is not None):
             return await self._page(request, section, item, refusal=Refusal(name, 400, _UNKNOWN))
-        if "mail_code" in data:
-            return await self._mail_code(request, section, item, name, act)
+        if "mail_code" in data or (meter.FIELD in data and section == "password"):
+            return await (self._mail_code if "mail_code" in data else self._checked)(request, section, item, name, act)
         proved = False
         if await self._wants_proof(request, act.recent):
             answer = await self._prove(data, act)
@@ -84,6 +88,20 @@ class RowPage(OwnPage):
         if not answer.is_good:
             return await self._page(request, section, item, refusal=of_act(name, act, answer), proved=proved)
         return await self._after(request, section, name, act, answer)
+
+    async def _checked(
+        self, request: ApiRequest, section: str, item: UUID | None, _name: str, _act: Act
+    ) -> HttpResponse:
+        """Show the form again with how good the new password looks; nothing is kept of it."""
+        me = (await self.held(("me",)))["me"]
+        password, address = str(request.data.get("new_password", "")), client_context.address_of(request)
+        shown = dict(await meter.shown(password=password, email=me["email"], name=me["name"], address=address))
+        status, headers = shown.pop("status", 200), shown.pop("headers", {})
+        page = await self._page(request, section, item, context=shown)
+        page.status_code = status
+        for name, value in headers.items():
+            page.headers[name] = value
+        return page
 
     async def _mail_code(
         self, request: ApiRequest, section: str, item: UUID | None, name: str, act: Act

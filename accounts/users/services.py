@@ -5,6 +5,7 @@ import uuid
 from typing import NamedTuple
 
 from django.conf import settings
+from django.contrib.auth.hashers import is_password_usable
 
 from accounts import email_address as emails
 from accounts.audit import recording as audit
@@ -144,7 +145,9 @@ def refusal_reason(found: Credentials | None, *, right: bool) -> Reason:
         return Reason.NO_ACCOUNT
     if not found.is_active:
         return Reason.DEACTIVATED
-    return Reason.ADDRESS_NOT_CONFIRMED if right else Reason.WRONG_PASSWORD
+    if right:
+        return Reason.ADDRESS_NOT_CONFIRMED
+    return Reason.WRONG_PASSWORD if is_password_usable(found.encoded) else Reason.NO_PASSWORD
 
 
 async def admit(email: str, context: ClientContext) -> tuple[Attempt | None, Credentials | None]:

@@ -118,7 +118,7 @@ def _lockout(user: User) -> Verdict | None:
         until, is_end, count = found
         code = Code.LOCKED_OUT if is_end else Code.MUST_WAIT
         failures, networks = _failures(user.pk, Event.SIGN_IN)
-        wrong = "wrong passwords or mailed codes" if settings.IRONAUTH_SIGN_IN_BY_EMAIL else "wrong passwords"
+        wrong = _tries(user)
         told = f"{max(failures, count)} {wrong}" + (f" from {networks} networks" if networks > 1 else "")
         words = (
             f"Cannot sign in from a new device: {told}. A password reset, or forgiving the failures, ends it."
@@ -137,6 +137,14 @@ def _lockout(user: User) -> Verdict | None:
         else f"Must wait until {_time(until)}: {count} wrong codes of the second factor."
     )
     return _verdict(code, words, until=until, failures=count)
+
+
+def _tries(user: User) -> str:
+    """Return what failed: of somebody without a password no password was wrong, there is none."""
+    if user.has_usable_password():
+        return "wrong passwords or mailed codes" if settings.IRONAUTH_SIGN_IN_BY_EMAIL else "wrong passwords"
+    none = "tries with a password, of which there is none"
+    return f"{none}, or with wrong mailed codes" if settings.IRONAUTH_SIGN_IN_BY_EMAIL else none
 
 
 def _waits(keys: LockoutKeys) -> tuple[datetime, bool, int] | None:

@@ -76,6 +76,7 @@ PAGE_FORMS: Final = {
     "/oauth/signin/passkey": ["request", "email", "challenge_token", "credential"],
     "/oauth/device": ["user_code"],
     "/account/security": ["form", "act"],
+    "/account/accounts": ["next", "confirmation", "account", "sign_out", "sign_out_all", "other"],
     "/account/security/password": ["form", "act", *OF_ROWS],
     "/account/invitation": ["token", "name", "password", "terms_version"],
     "/oauth/terms": ["request", "terms_version"],

@@ -86,7 +86,13 @@ def test_every_route_is_in_the_document(document: Json) -> None:
     for_people = {"/", "/favicon.ico", "/brand.css", "/api/docs/", "/api/errors", "/email/verify", "/password/reset"}
     for_people |= {"/account", "/account/", "/account/restore", "/account/signin", "/account/security"}
     for_people |= {"/account/security/{section}", "/account/security/{section}/{item}"}
-    for_people |= {"/account/forgot", "/account/verify-again", "/account/invitation"}
+    for_people |= {
+        "/account/forgot",
+        "/account/verify-again",
+        "/account/invitation",
+        "/account/accounts",
+        "/oauth/account/session",
+    }
     for_people |= {
         f"/oauth/{page}" for page in ("authorize", "consent", "device", "signin", "signin/code", "signin/passkey")
     }

@@ -142,6 +142,7 @@ class ClientForm(ModelForm):
             "strict_scopes": "Strict scopes",
             "id_token_claims": "Claims in the ID token",
             "backchannel_logout_uri": "Back-channel logout URI",
+            "initiate_login_uri": "Where a sign-in begins",
             "auth_method": "Proof",
             "administers": "Administers this server",
             "require_pkce": "PKCE is required",
@@ -156,6 +157,7 @@ class ClientForm(ModelForm):
         help_texts: ClassVar[dict[str, str]] = {
             "name": "What people know the application by.",
             "backchannel_logout_uri": "What this server tells of people who have signed out.",
+            "initiate_login_uri": "The application's own address that leads to its sign-in, for invitations.",
             "profile": "The rules that it keeps, and that its requests are judged by.",
             "require_pkce": "Always, but for software that cannot do it: the profile oidc.",
             "id_token_alg": "RS256: every library verifies it. Ed25519 and ES256 are shorter and faster.",
@@ -163,6 +165,7 @@ class ClientForm(ModelForm):
         }
         widgets: ClassVar[dict[str, forms.Widget]] = {
             "backchannel_logout_uri": forms.TextInput(attrs={"size": 70, "spellcheck": "false"}),
+            "initiate_login_uri": forms.TextInput(attrs={"size": 70, "spellcheck": "false"}),
         }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -31,6 +31,7 @@ from tokens.oauth.models import Consent
 from tokens.sessions.models import Session
 
 GRANT_WORDS: Final = {"refresh_token": "", "authorization_code": "sign-in", "client_credentials": "machine"}
+_ADDRESSES: Final = ("redirect_uris", "post_logout_redirect_uris", "backchannel_logout_uri", "initiate_login_uri")
 _AUTHENTICATION: Final = ("auth_method", "jwks", "require_pkce", "require_par", "dpop")
 _LIFETIMES: Final = ("access_token_s", "session_idle_s", "session_absolute_s")
 #: Sessions looked at, the newest first, as on the start page: a list is not to wait for a million.
@@ -105,7 +106,7 @@ class OAuthClientAdmin(CheckedSelection, ClientActs, admin.ModelAdmin):  # type:
     readonly_fields = ("client_id", "state", "secrets_in_use", "rules", "created_at")
     fieldsets = (
         (None, {"fields": ("name", "client_id", "state", "trusted", NEW_ID)}),
-        ("Addresses", {"fields": ("redirect_uris", "post_logout_redirect_uris", "backchannel_logout_uri")}),
+        ("Addresses", {"fields": _ADDRESSES}),
         (
             "What it may do",
             {"fields": ("grants", "scopes", OTHER_SCOPES, "strict_scopes", "resource_server", "administers")},

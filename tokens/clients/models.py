@@ -102,6 +102,7 @@ class OAuthClient(models.Model):
     redirect_uris = models.JSONField(default=list, blank=True)
     post_logout_redirect_uris = models.JSONField(default=list, blank=True)
     backchannel_logout_uri = models.CharField(max_length=URI_CHARACTERS, blank=True, default="")
+    initiate_login_uri = models.CharField(max_length=URI_CHARACTERS, blank=True, default="", db_default="")
     grants = models.JSONField(default=default_grants)
     scopes = models.JSONField(default=default_scopes, blank=True)
     strict_scopes = models.BooleanField(

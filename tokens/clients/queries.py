@@ -2,12 +2,16 @@
 
 from collections.abc import Iterable, Mapping
 from typing import Final
+from urllib.parse import urlencode
 from uuid import UUID
 
+from django.conf import settings
+from django.db import models
 from django.db.models import Max
 from django.dispatch import Signal
 
 from accounts.access import scopes
+from accounts.invitations.continuing import Application
 from tokens.clients.models import OAuthClient
 from tokens.protocol import GrantType
 
@@ -42,3 +46,31 @@ def names_of(client_ids: Iterable[UUID]) -> Mapping[UUID, str]:
 def longest_access_token_s() -> int:
     """Return the longest life of an access token that a client has of its own, in seconds; 0 without any. 1 query."""
     return OAuthClient.objects.aggregate(longest=Max("access_token_s"))["longest"] or 0
+
+
+def invited_to(client_id: str) -> Application | None:
+    """Return the enabled client with an ``initiate_login_uri``; None for any other text. 1 query.
+
+    The address has our ``iss`` (OpenID Connect Core §4), by which the client knows where to send people.
+
+    Args:
+        client_id: As an invitation has it.
+    """
+    try:
+        row = _initiating().filter(pk=UUID(client_id)).values_list("name", "initiate_login_uri").first()
+    except ValueError:
+        return None
+    if row is None:
+        return None
+    name, uri = row
+    joint = "&" if "?" in uri else "?"
+    return Application(client_id, name, f"{uri}{joint}{urlencode({'iss': settings.IRONAUTH_ISSUER})}")
+
+
+def to_invite_to() -> list[tuple[str, str]]:
+    """Return the ids and names of such clients, by name. 1 query."""
+    return [(str(pk), name) for pk, name in _initiating().order_by("name", "pk").values_list("pk", "name")]
+
+
+def _initiating() -> "models.QuerySet[OAuthClient]":
+    return OAuthClient.objects.filter(disabled_at=None).exclude(initiate_login_uri="")

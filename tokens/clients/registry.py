@@ -49,6 +49,7 @@ class Client(msgspec.Struct, frozen=True):
     redirect_uris: tuple[str, ...]
     post_logout_redirect_uris: tuple[str, ...]
     backchannel_logout_uri: str
+    initiate_login_uri: str
     grants: frozenset[str]
     scopes: frozenset[str]
     strict_scopes: bool
@@ -169,6 +170,7 @@ def read_client(client_id: UUID) -> Client | None:
         redirect_uris=tuple(row.redirect_uris),
         post_logout_redirect_uris=tuple(row.post_logout_redirect_uris),
         backchannel_logout_uri=row.backchannel_logout_uri,
+        initiate_login_uri=row.initiate_login_uri,
         grants=frozenset(row.grants),
         scopes=frozenset(row.scopes),
         strict_scopes=row.strict_scopes,

@@ -64,6 +64,7 @@ def problems_of(client: OAuthClient) -> list[FieldError]:
         *_addresses(client, "redirect_uris"),
         *_addresses(client, "post_logout_redirect_uris"),
         *_backchannel(client),
+        *_initiates(client),
         *_proof(client),
         *_subject(client),
         *_signed(client),
@@ -211,6 +212,18 @@ def _backchannel(client: OAuthClient) -> Iterable[FieldError]:
         problem = "This server calls it with a signed token: write https://."
     if problem is None and not may_be_called(urlsplit(uri).hostname or "", settings.IRONAUTH_LOGOUT_NETWORKS):
         problem = "The host is in a private network: choose a public one, or name it in IRONAUTH_LOGOUT_NETWORKS."
+    if problem is not None:
+        yield _problem(field, "address", problem)
+
+
+def _initiates(client: OAuthClient) -> Iterable[FieldError]:
+    """Find what is wrong with the address where the client begins a sign-in (OpenID Connect Core §4)."""
+    uri, field = client.initiate_login_uri, "initiate_login_uri"
+    if not uri:
+        return
+    problem = redirect_uris.problem_of(uri)
+    if problem is None and redirect_uris.is_private_use(uri):
+        problem = "People open it in a browser: write https://."
     if problem is not None:
         yield _problem(field, "address", problem)
 

@@ -2,6 +2,7 @@
 
 from django.urls import URLPattern, path
 
+from tokens.oauth.accounts import own_views
 from tokens.oauth.accounts import views as account_views
 from tokens.oauth.authorize import (
     mail_views,
@@ -21,11 +22,13 @@ from tokens.oauth.token import views as token_views
 page_urlpatterns: list[URLPattern] = [
     path("account/signin", sign_up_views.AccountEntrance.as_view(), name="signin-page"),
     path("account/signup", sign_up_views.AccountEntrance.as_view(signs_up=True), name="signup-page"),
+    path("account/accounts", own_views.AccountsPage.as_view(), name="accounts-page"),
 ]
 urlpatterns: list[URLPattern] = [
     path("authorize", authorize_views.AuthorizeView.as_view(), name="authorize"),
     path("par", pushed_requests.PushedRequestView.as_view(), name="par"),
     path("account", account_views.AccountForm.as_view(), name="account"),
+    path("account/session", own_views.OwnSession.as_view(), name="account-session"),
     path("consent", device_views.ClientOrDeviceConsentView.as_view(), name="consent"),
     path("signin", sign_in_views.PasswordForm.as_view(), name="signin"),
     path("signin/code", sign_in_views.SecondFactorForm.as_view(), name="signin-code"),

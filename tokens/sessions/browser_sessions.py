@@ -18,9 +18,11 @@ from rest_framework.request import Request
 from accounts.users.outputs import Account
 from ironauth.config import cookies as cookie_names
 from ironauth.infrastructure.core import clock
+from ironauth.infrastructure.core.errors import DomainError, NotAuthenticated
 from ironauth.infrastructure.http import cookies
 from ironauth.infrastructure.http.client_context import ClientContext
 from tokens.sessions import sso_session
+from tokens.sessions.models import Session
 from tokens.sessions.queries import OpenedSession, StoredSession
 from tokens.sessions.sso_session import MOST_IN_BROWSER, SEPARATOR, SsoCookie
 
@@ -32,6 +34,62 @@ class BrowserSession(NamedTuple):
 
     cookie: SsoCookie
     session: StoredSession
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class BySession:
+    """Another session of the same browser, in which the person is signed in already; it proves nothing anew.
+
+    What is opened for it is authenticated as that session is, and when that was: what asks for a recent proof asks.
+    """
+
+    session: StoredSession
+
+    @property
+    def user_id(self) -> UUID:
+        """Whose session it is."""
+        return self.session.account.id
+
+    @property
+    def session_epoch(self) -> int:
+        """The epoch that it was opened under."""
+        return self.session.epoch
+
+    @property
+    def amr(self) -> str:
+        """How that session was authenticated."""
+        return self.session.amr
+
+    @property
+    def proved_at(self) -> datetime:
+        """When that was."""
+        return self.session.authenticated_at
+
+    def details(self) -> dict[str, str]:
+        """Return what the trail has of it."""
+        return {"goes_on_from": str(self.session.id)}
+
+    def consume(self) -> None:
+        """Do nothing: a session may be gone on from again."""
+
+    def hold(self) -> None:
+        """Hold the session until the commit. Raises ``NotAuthenticated`` where it is over. 1 query.
+
+        Who ends it at this moment waits, and then finds what began in it. Call it after room was made.
+        """
+        alive = Session.objects.filter(pk=self.session.id).live(clock.now()).order_by()
+        if not alive.select_for_update(of=("self",)).values_list("pk", flat=True).first():
+            raise NotAuthenticated
+
+    def reset_counters(self, context: ClientContext) -> None:
+        """Do nothing: nothing was tried."""
+
+    def account_changed(self) -> DomainError:
+        """Return that the person signs in anew."""
+        return NotAuthenticated()
+
+    async def record_refusal(self, error: DomainError, context: ClientContext) -> None:
+        """Leave nothing in the trail: the end of the session is there."""
 
 
 def read_all(request: HttpRequest | Request) -> tuple[SsoCookie, ...]:
@@ -64,6 +122,7 @@ def store(
     current: SsoCookie | None,
     others: Sequence[SsoCookie],
     keeps: bool,
+    until: datetime | None = None,
 ) -> OpenedSession:
     """Store the browser's current SSO session, beside those of other people.
 
@@ -79,6 +138,7 @@ def store(
         current: The session that the browser's cookie named until now.
         others: Those that its second cookie names.
         keeps: Whether the person has asked to sign in beside the one who is signed in.
+        until: When it ends at the latest; None: as long after now as the settings say.
 
     Returns:
         The opened session, with ``others``.
@@ -96,6 +156,7 @@ def store(
         amr=amr,
         authenticated_at=authenticated_at,
         previous=mine.session if mine is not None else None,
+        until=until,
     )
     return dataclasses.replace(opened, others=tuple(one.cookie.text for one in kept))
 

@@ -19,7 +19,7 @@ from ironauth.infrastructure.cache.invalidation import invalidate
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.db.compiled import CompiledSelect, Param
 from tokens.protocol import Scope
-from tokens.sessions.models import SSO_CLIENT, Session, SessionQuerySet, sid_tag
+from tokens.sessions.models import FIRST_PARTY_CLIENT, SSO_CLIENT, Session, SessionQuerySet, sid_tag
 
 #: Sent with ``signed_in``, a set of (client id, person, SSO session), when these SSO sessions have ended, in the same
 #: transaction.
@@ -95,5 +95,6 @@ def _online(*parents: UUID) -> SessionQuerySet:
 
 
 def _tell(signed_in: set[tuple[str, UUID, UUID]]) -> None:
-    if signed_in:
-        clients_signed_out.send(sender=Session, signed_in=signed_in)
+    of_clients = {one for one in signed_in if one[0] != FIRST_PARTY_CLIENT}  # the account's pages need no notice
+    if of_clients:
+        clients_signed_out.send(sender=Session, signed_in=of_clients)

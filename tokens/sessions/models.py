@@ -25,6 +25,8 @@ from tokens.clients.models import CHALLENGE_CHARACTERS
 from tokens.protocol import Scope
 from tokens.sessions.refresh_token import SECRET_BYTES
 
+#: Half of an HMAC-SHA-256, in hexadecimal digits.
+BROWSER_CHARACTERS = 32
 #: The client of sessions that a person opened here, not through another application.
 FIRST_PARTY_CLIENT = "ironauth"
 #: What a first-party token may do: everything the person may do with their own account here.
@@ -86,10 +88,11 @@ class Session(models.Model):
         authenticated_at: When the person last proved in it who they are. A refresh proves nothing and keeps it.
         amr: How they proved it, as in RFC 8176 §1.
         client_id: Whose it is: an application here, or the text of an OAuth client's id.
-        parent_id: The single SSO session in which a client's session began.
+        parent_id: The single SSO session in which a client's session began, or one of the account's pages.
         dpop_jkt: The thumbprint of the key that alone may use its tokens (RFC 9449 §6); "" where any holder may.
         actor_id: The member of staff who opened it to act as the person (``acting``); None for the person's own.
         actor_epoch: The epoch of *their* account then.
+        browser: A MAC of what our pages know its browser by; "" for sessions whose tokens are in no cookies of theirs.
         kept_device_id: The kept device of its browser, which goes when the session is thrown out; None without one.
     """
 
@@ -126,6 +129,7 @@ class Session(models.Model):
     actor_id = models.UUIDField(null=True, blank=True)
     actor_epoch = models.PositiveIntegerField(null=True, blank=True)
     kept_device_id = models.UUIDField(null=True, blank=True)
+    browser = models.CharField(max_length=BROWSER_CHARACTERS, blank=True, default="", db_default="")
 
     objects = SessionQuerySet.as_manager()
 
@@ -138,6 +142,8 @@ class Session(models.Model):
             models.Index(fields=["client_id"], name="tokens_session_client"),
             # To count a person's. A refresh changes neither column.
             models.Index(fields=["user"], condition=Q(revoked_at=None), name="tokens_session_held"),
+            # To find what another tab of a browser has opened; a refresh does not change it.
+            models.Index(fields=["browser"], condition=~Q(browser=""), name="tokens_session_browser"),
             # To end those of a member of staff; nearly no session has an actor.
             models.Index(fields=["actor_id"], condition=Q(actor_id__isnull=False), name="tokens_session_actor"),
         ]

@@ -97,6 +97,7 @@ class NewSession(msgspec.Struct, kw_only=True):
     actor_id: UUID | None = None
     actor_epoch: int | None = None
     kept_device_id: UUID | None = None
+    browser: str = ""
     id: UUID = msgspec.field(default_factory=new_id)
     secret: bytes = msgspec.field(default_factory=new_secret)
     generation: int = 0

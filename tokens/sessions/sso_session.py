@@ -207,6 +207,7 @@ def store(
     amr: str,
     authenticated_at: datetime,
     previous: StoredSession | None = None,
+    until: datetime | None = None,
 ) -> OpenedSession:
     """Store the browser's SSO session from now on, and return what its cookie is made from.
 
@@ -220,12 +221,15 @@ def store(
         amr: How the person proved who they are (RFC 8176).
         authenticated_at: When they did.
         previous: The session that the browser's cookie named until now.
+        until: When it ends at the latest; None: as long after now as the settings say.
 
     Returns:
         The opened session: its ``refresh_token`` is the cookie's value, ``stored`` the row.
     """
     now = clock.now()
     absolute = now + timedelta(seconds=settings.IRONAUTH_SSO_ABSOLUTE_S)
+    if until is not None:
+        absolute = min(absolute, until)
     session = NewSession(
         user_id=account.id,
         master_key_id=newest_master_key_id(),

@@ -8,7 +8,7 @@ from rest_framework.request import Request
 from accounts.lockout.throttling import KNOWN_S
 from ironauth.config.cookies import ACCESS, DEVICE, REFRESH
 from ironauth.infrastructure.http import cookies
-from ironauth.infrastructure.http.client_context import ClientContext, context_of, kept_device_of
+from ironauth.infrastructure.http.client_context import ClientContext, browser_of, context_of, kept_device_of
 from tokens.access.credentials import refuse_login_csrf
 from tokens.sessions.outputs import TokenPair
 
@@ -42,7 +42,8 @@ def context_of_return(request: HttpRequest) -> ClientContext:
 
     It is always on a new device: the device cookie that a browser brings there may have been planted.
     """
-    return context_of(request)._replace(new_device=secrets.token_urlsafe(DEVICE_BYTES))
+    device = secrets.token_urlsafe(DEVICE_BYTES)
+    return context_of(request)._replace(new_device=device, browser=browser_of(request))
 
 
 def token_response(pair: TokenPair, context: ClientContext, transport: str) -> TokenPair | HttpResponse:

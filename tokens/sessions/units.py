@@ -13,10 +13,11 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import models, transaction
-from django.db.models import Count
+from django.db.models import Count, Q
 
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event
+from accounts.lockout.rate_limits import mac
 from accounts.mfa.kept_devices import queries as kept_devices
 from accounts.users.outputs import Account
 from ironauth.infrastructure.core import clock
@@ -72,6 +73,8 @@ def store_first_party(
     scope: str = FIRST_PARTY_SCOPE,
     amr: str = BY_PASSWORD,
     authenticated_at: datetime | None = None,
+    parent_id: UUID | None = None,
+    until: datetime | None = None,
 ) -> OpenedSession:
     """Store a new session of the account and return what its first tokens are made from. 1 query.
 
@@ -83,12 +86,16 @@ def store_first_party(
         scope: What its tokens may do.
         amr: How the person proved who they are (RFC 8176).
         authenticated_at: When they did; None: just now.
+        parent_id: The SSO session it begins in, if any.
+        until: When it ends at the latest; None: as long after now as the settings say.
 
     Raises:
         IntegrityError: the user was deleted meanwhile.
     """
     now = clock.now()
     absolute = now + timedelta(seconds=settings.IRONAUTH_SESSION_ABSOLUTE_S)
+    if until is not None:
+        absolute = min(absolute, until)
     session = NewSession(
         user_id=account.id,
         master_key_id=newest_master_key_id(),
@@ -103,8 +110,15 @@ def store_first_party(
         absolute_expires_at=absolute,
         ip=context.address or None,
         user_agent=context.user_agent,
+        parent_id=parent_id,
+        browser=browser_mac(context.browser),
     )
     return store(session, account)
+
+
+def browser_mac(browser: str) -> str:
+    """Return what is stored of what our pages know a browser by; "" of nothing. A new SECRET_KEY makes all others."""
+    return mac("session browser", browser) if browser else ""
 
 
 def store(session: NewSession, account: Account) -> OpenedSession:
@@ -189,7 +203,10 @@ def end_other_sessions(*, user_id: UUID, epoch: int, from_session_id: UUID) -> i
     if session_queries.find_live(session_id=from_session_id, user_id=user_id, epoch=epoch, now=now) is None:
         raise NotAuthenticated
     kept_devices.end_all_of(user_id)
-    others = Session.objects.filter(user_id=user_id).live(now).exclude(pk=from_session_id).order_by()
+    # Where it began is the same browser: with that it would end itself.
+    began_in = Session.objects.filter(pk=from_session_id, client_id=FIRST_PARTY_CLIENT).values("parent_id")
+    stays = Q(pk=from_session_id) | Q(pk__in=began_in.filter(parent_id__isnull=False))
+    others = Session.objects.filter(user_id=user_id).live(now).exclude(stays).order_by()
     ending.under_way_ends.send(sender=Session, user_id=user_id, session_ids=None, keep=())
     ended = 0
     while ids := list(others.values_list("pk", flat=True)):  # again: a code may be redeemed at this moment

@@ -147,7 +147,9 @@ async def verify_sign_up(*, user_id: UUID) -> ByPassword:
     return ByPassword(user_id, account.session_epoch)
 
 
-async def open_session(proof: SignInProof, *, context: ClientContext) -> OpenedSession:
+async def open_session(
+    proof: SignInProof, *, context: ClientContext, kind: units.SessionKind = units.FIRST_PARTY
+) -> OpenedSession:
     """Open a session of this service's own API for a proof. One unit of work.
 
     A try whose session was not stored stays counted against the account.
@@ -155,12 +157,13 @@ async def open_session(proof: SignInProof, *, context: ClientContext) -> OpenedS
     Args:
         proof: What was judged to be right; it is used up.
         context: Where the sign-in comes from.
+        kind: What kind of session is opened.
 
     Raises:
         DomainError: What the proof says where it was used, or the account has changed, since it was judged.
     """
     async with recorded_refusals(proof, context):
-        opened = await database().write(units.open_session, proof, context=context)
+        opened = await database().write(units.open_session, proof, context=context, kind=kind)
     log.info("signed_in", user_id=str(proof.user_id), session_id=str(opened.session_id), amr=proof.amr)
     return opened
 

@@ -4,6 +4,7 @@ Unlike those of ``sessions.units`` they raise: the rollback gives back the code 
 """
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 from uuid import UUID
 
@@ -25,9 +26,10 @@ from tokens.errors import InvalidMfaToken
 from tokens.sessions import browser_sessions, known_devices, sso_session
 from tokens.sessions import queries as session_queries
 from tokens.sessions import units as sessions
+from tokens.sessions.browser_sessions import BySession
 from tokens.sessions.ends import queries as session_ends
 from tokens.sessions.models import BY_PASSWORD, sid_tag
-from tokens.sessions.queries import OpenedSession
+from tokens.sessions.queries import OpenedSession, StoredSession
 from tokens.sessions.sso_session import SsoCookie
 from tokens.sign_in import mfa_token
 from tokens.sign_in.mfa_token import MfaTicket
@@ -36,19 +38,26 @@ from tokens.sign_in.proofs import ByKeptDevice, SignInProof
 
 @dataclass(frozen=True, slots=True)
 class FirstParty:
-    """Open a session of this service's own API, whose tokens have the scope ``account``."""
+    """Open a session of this service's own API, whose tokens have the scope ``account``.
+
+    ``began_in``: the browser's SSO session that it goes on from; it ends with that, and lives no longer.
+    """
+
+    began_in: StoredSession | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class SingleSignOn:
     """Open the SSO session of a browser that brings ``cookie``, None for none, and ``others``.
 
-    ``keeps``: whether the session of ``cookie`` stays beside it where it is somebody else's.
+    ``keeps``: whether the session of ``cookie`` stays beside it where it is somebody else's. ``until``: when it ends at
+    the latest, where it goes on from another session.
     """
 
     cookie: SsoCookie | None = None
     others: tuple[SsoCookie, ...] = ()
     keeps: bool = False
+    until: datetime | None = None
 
 
 #: What kind of session a proof opens.
@@ -74,6 +83,7 @@ def open_session(proof: SignInProof, *, context: ClientContext, kind: SessionKin
     Raises:
         DomainError: what the proof says: it was used before, or the person was deactivated, changed the password, or
             ended all sessions, since it was made. Nothing has happened then.
+        NotAuthenticated: the session that a ``BySession`` goes on from is over.
         IntegrityError: the person was deleted between the two queries.
     """
     proof.consume()
@@ -81,11 +91,16 @@ def open_session(proof: SignInProof, *, context: ClientContext, kind: SessionKin
     if account is None or not account.user.is_active or account.session_epoch != proof.session_epoch:
         raise proof.account_changed()
     replaces = None
-    if isinstance(kind, FirstParty) and (context.previous or context.replaces):
+    if isinstance(kind, FirstParty) and (context.previous or context.replaces or context.browser):
         replaces = session_ends.end_replaced(context, user_id=account.id)
-    sessions.make_room(account)
+    sessions.make_room(account, keep=_parent_of(kind))
+    if isinstance(proof, BySession):
+        proof.hold()
+        if isinstance(kind, FirstParty) and kind.began_in is not None:
+            replaces = session_ends.end_others_of(kind.began_in) or replaces
     opened = _store(proof, account, context, kind)
     how = {} if proof.amr == BY_PASSWORD else {"by": proof.amr}
+    how |= proof.details() if isinstance(proof, BySession) else {}
     if replaces is not None:
         how["replaces"] = str(replaces)
     audit.record(Event.SIGN_IN, actor_id=account.id, user_id=account.id, session_id=opened.session_id, details=how)
@@ -121,7 +136,7 @@ def keep_device(*, session_id: UUID, device_id: UUID) -> None:
 
 def _store(proof: SignInProof, account: Account, context: ClientContext, kind: SessionKind) -> OpenedSession:
     match kind:
-        case SingleSignOn(cookie, others, keeps) if others or keeps:
+        case SingleSignOn(cookie, others, keeps, until) if others or keeps:
             return browser_sessions.store(
                 account=account,
                 context=context,
@@ -130,16 +145,27 @@ def _store(proof: SignInProof, account: Account, context: ClientContext, kind: S
                 current=cookie,
                 others=others,
                 keeps=keeps,
+                until=until,
             )
         case SingleSignOn(cookie):
             previous = sso_session.find(cookie) if cookie is not None else None
             return sso_session.store(
                 account=account, context=context, amr=proof.amr, authenticated_at=proof.proved_at, previous=previous
             )
-        case FirstParty():
+        case FirstParty(began_in):
             return sessions.store_first_party(
-                account=account, context=context, amr=proof.amr, authenticated_at=proof.proved_at
+                account=account,
+                context=context,
+                amr=proof.amr,
+                authenticated_at=proof.proved_at,
+                parent_id=_parent_of(kind),
+                until=began_in.absolute_expires_at if began_in is not None else None,
             )
+
+
+def _parent_of(kind: SessionKind) -> UUID | None:
+    """Return the SSO session that a session of this kind begins in."""
+    return kind.began_in.id if isinstance(kind, FirstParty) and kind.began_in is not None else None
 
 
 def holder_of(ticket: MfaTicket) -> Credentials:

@@ -234,8 +234,8 @@ def begun_in(*, session_id: UUID, epoch: int) -> str:
     return f"{session_id}:{epoch}"
 
 
-async def connect(*, provider: Provider, begun: Begun, answer: Mapping[str, str]) -> None:
-    """Link the identity that somebody brings back to their account, as they have asked in a session that still lives.
+async def connect(*, provider: Provider, begun: Begun, answer: Mapping[str, str]) -> list[str] | None:
+    """Link the identity that somebody brings back, as they have asked here; return what ``units.connect`` does.
 
     Args:
         provider: Which one it is.
@@ -250,7 +250,7 @@ async def connect(*, provider: Provider, begun: Begun, answer: Mapping[str, str]
     """
     try:
         person = await answers.person_of(provider, answer)
-        await database().write(session_units.connect, provider_id=provider.id, begun=begun, person=person)
+        return await database().write(session_units.connect, provider_id=provider.id, begun=begun, person=person)
     except UpstreamRefused as error:
         await _note_refusal(Event.IDENTITY_LINKED, provider, error, begun.user_id)
         raise

@@ -24,7 +24,9 @@ from tokens.upstream.models import UpstreamSession
 ONCE = "upstream-logout"
 
 
-def note_session(*, user_id: UUID, session_id: UUID, waiting_id: UUID, browser: str, by_identity: bool) -> None:
+def note_session(
+    *, user_id: UUID, session_id: UUID, waiting_id: UUID, browser: str, by_identity: bool
+) -> list[str] | None:
     """Link the identity that waits in this browser, and note which session began with it.
 
     Where it is linked now, the account's other sessions end: a stranger may have opened one. At most ten queries, and
@@ -37,20 +39,25 @@ def note_session(*, user_id: UUID, session_id: UUID, waiting_id: UUID, browser: 
         browser: What this browser's cookie says.
         by_identity: Whether the identity itself has signed them in; if it waits no more, the provider has signed them
             out meanwhile, and the session ends at once.
+
+    Returns:
+        The user agents of the sessions that have ended by the linking; None where nothing was linked now.
     """
+    ended: list[str] | None = None
     shown = federation.link_waiting(user_id=user_id, waiting_id=waiting_id, browser=browser)
     if shown is not None:
         if shown.is_new:
-            _linked(user_id=user_id, session_id=session_id, slug=shown.slug)
+            ended = _linked(user_id=user_id, session_id=session_id, slug=shown.slug)
         UpstreamSession.objects.update_or_create(
             session_id=session_id,
             defaults={"provider_id": shown.provider_id, "subject": shown.subject, "sid": shown.sid},
         )
     elif by_identity:
         sessions.end_session(session_id=session_id, reason=Session.RevokeReason.SIGNED_OUT)
+    return ended
 
 
-def connect(*, provider_id: UUID, begun: Begun, person: UpstreamPerson) -> None:
+def connect(*, provider_id: UUID, begun: Begun, person: UpstreamPerson) -> list[str] | None:
     """Link the identity, and end the account's other sessions, unless this one was ended meanwhile.
 
     As it is by an owner who has thrown out a thief.
@@ -59,6 +66,9 @@ def connect(*, provider_id: UUID, begun: Begun, person: UpstreamPerson) -> None:
         provider_id: The provider that has confirmed it.
         begun: The sign-in there, used up: whose it is, and the session that has asked.
         person: What the provider said.
+
+    Returns:
+        The user agents of the sessions that have ended; None where the identity was theirs already.
 
     Raises:
         IdentityTaken: It is another account's, or they have one of this provider.
@@ -72,14 +82,18 @@ def connect(*, provider_id: UUID, begun: Begun, person: UpstreamPerson) -> None:
     if session_queries.live_account(session_id=session_id, user_id=user_id, epoch=int(epoch)) is None:
         raise NotAuthenticated(_("This session has ended: sign in again."))
     slug = federation.connect(user_id=user_id, provider_id=provider_id, person=person)
-    if slug is not None:
-        _linked(user_id=user_id, session_id=session_id, slug=slug)
+    return _linked(user_id=user_id, session_id=session_id, slug=slug) if slug is not None else None
 
 
-def _linked(*, user_id: UUID, session_id: UUID, slug: str) -> None:
-    """End a person's sessions but this one, after an identity was linked: a stranger may have opened one."""
+def _linked(*, user_id: UUID, session_id: UUID, slug: str) -> list[str]:
+    """End a person's sessions but this one, after an identity was linked: a stranger may have opened one.
+
+    Returns:
+        The user agents of those that have ended.
+    """
     details = {"reason": "identity_linked", "provider": slug}
-    session_ends.end_matching(Q(), user_id=user_id, actor_id=user_id, keep=session_id, details=details)
+    ended = session_ends.end_matching(Q(), user_id=user_id, actor_id=user_id, keep=session_id, details=details)
+    return list(Session.objects.filter(pk__in=ended).values_list("user_agent", flat=True)) if ended else []
 
 
 def signed_out_there(*, provider_id: UUID, slug: str, told: SignedOut) -> int | None:

@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any
+from uuid import uuid4
 
 import httpx
 import pytest
@@ -19,6 +20,7 @@ from accounts.audit.recording import Event
 from accounts.conftest import MakeUser
 from accounts.federation.models import Identity, UpstreamProvider
 from accounts.lockout import throttling
+from accounts.mfa.passkeys.models import Passkey
 from accounts.privacy import export
 from accounts.privacy import units as deletions
 from accounts.users.models import User
@@ -132,6 +134,19 @@ def test_mailed_codes_are_counted_with_passwords(ann: User, settings: Settings, 
     assert of(ann).words.endswith(f": 12 {told}.")
 
 
+@pytest.mark.parametrize("by_email", [False, True])
+def test_who_has_no_password_typed_none_wrong(ann: User, settings: Settings, *, by_email: bool) -> None:
+    """Tries of strangers are counted all the same; the words do not say that a password was wrong."""
+    settings.IRONAUTH_SIGN_IN_BY_EMAIL = by_email
+    User.objects.filter(pk=ann.pk).update(password="!none")
+    known: dict[str, Any] = {"sign_count": 0, "aaguid": uuid4(), "backup_eligible": False, "backed_up": False}
+    Passkey.objects.create(user=ann, credential_id=b"1", public_key=b"", **known)
+    failed(ann, 12, wait_s=60)
+    assert "12 tries with a password, of which there is none" in of(ann).words
+    assert ("mailed codes" in of(ann).words) is by_email
+    assert "wrong passwords" not in of(ann).words
+
+
 def test_wrong_codes_of_the_second_factor(ann: User) -> None:
     """They are told apart from wrong passwords."""
     now = clock.unix()
@@ -177,6 +192,7 @@ def test_the_page_begins_with_it(root: User, client: Client, ann: User) -> None:
 
 REASONS: dict[str, Any] = {
     "wrong_password": {"password": "not the password at all"},
+    "no_password": {"password_stored": "!none"},
     "deactivated": {"is_active": False},
     "address_not_confirmed": {"email_verified_at": None},
     "no_account": {"email": "nobody@example.com"},
@@ -191,6 +207,8 @@ async def test_a_failure_has_its_reason_for_staff_alone(
     settings.IRONAUTH_EMAIL_VERIFICATION = "required"
     case = dict(REASONS[reason])
     typed = {"email": case.pop("email", ann.email), "password": case.pop("password", PASSWORD)}
+    if "password_stored" in case:
+        case["password"] = case.pop("password_stored")
     if case:
         await User.objects.filter(pk=ann.pk).aupdate(**case)
     answer = await api.post(SIGNIN, json=typed)

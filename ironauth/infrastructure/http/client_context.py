@@ -17,7 +17,7 @@ from django.http import HttpRequest
 from django.utils.functional import SimpleLazyObject
 from rest_framework.request import Request
 
-from ironauth.config.cookies import DEVICE, KEPT_DEVICE
+from ironauth.config.cookies import AUTHORIZE, DEVICE, KEPT_DEVICE
 from ironauth.infrastructure.core.ids import current_request_id
 from ironauth.infrastructure.core.live_settings import live
 from ironauth.infrastructure.hashing import claims
@@ -183,6 +183,7 @@ class ClientContext(NamedTuple):
         kept_device: The secret of the browser that may stand in for a second factor, where a sign-in may use it.
         previous: The refresh token whose cookie a sign-in replaces, where it does.
         replaces: The id of the session of that cookie, where it was looked at before the browser went to another site.
+        browser: What our pages know the browser by, where a sign-in gives it cookies. Only MACs of it are stored.
     """
 
     address: str = ""
@@ -193,6 +194,7 @@ class ClientContext(NamedTuple):
     kept_device: str = ""
     previous: str = ""
     replaces: str = ""
+    browser: str = ""
 
 
 def current() -> ClientContext:
@@ -295,6 +297,12 @@ def device_of(request: HttpRequest | Request) -> str:
     """Return what the browser is known by; "" without the cookie, or when it says what no server of ours gave it."""
     device: str = request.COOKIES.get(cookies.name_of(DEVICE), "")
     return device if _DEVICE.fullmatch(device) else ""
+
+
+def browser_of(request: HttpRequest | Request) -> str:
+    """Return what our pages know the browser by; "" without the cookie, or when it has another form."""
+    browser: str = request.COOKIES.get(cookies.name_of(AUTHORIZE), "")
+    return browser if _DEVICE.fullmatch(browser) else ""
 
 
 def kept_device_of(request: HttpRequest | Request) -> str:

@@ -66,6 +66,11 @@ class ClientPatchInput(serializers.Serializer[Any]):
     backchannel_logout_uri = TextField(
         required=False, allow_blank=True, help_text=f"What is told of people who sign out; {URI_CHARACTERS} characters."
     )
+    initiate_login_uri = TextField(
+        required=False,
+        allow_blank=True,
+        help_text=f"Where the application begins a sign-in, for invitations; {URI_CHARACTERS} characters.",
+    )
     grants = serializers.ListField(
         child=serializers.ChoiceField(choices=[grant.value for grant in GrantType]), required=False
     )

@@ -29,6 +29,7 @@ class ClientOut(msgspec.Struct, frozen=True, kw_only=True):
     redirect_uris: tuple[str, ...]
     post_logout_redirect_uris: tuple[str, ...]
     backchannel_logout_uri: str
+    initiate_login_uri: str
     grants: tuple[str, ...]
     scopes: tuple[str, ...]
     strict_scopes: bool

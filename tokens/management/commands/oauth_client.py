@@ -32,6 +32,7 @@ METHODS: Final = {"client_secret_basic": "secret", "client_secret_post": "secret
 OPTIONS: Final = {
     "name": "--name", "auth_method": "--auth-method", "redirect_uris": "--redirect-uri", "grants": "--grant",
     "post_logout_redirect_uris": "--post-logout-redirect-uri", "backchannel_logout_uri": "--backchannel-logout-uri",
+    "initiate_login_uri": "--initiate-login-uri",
     "scopes": "--scope", "require_pkce": "--no-pkce", "dpop": "--dpop", "subject_type": "--subject-type",
     "sector": "--sector", "id_token_alg": "--id-token-alg", "jwks": "--jwks", "access_token_s": "--access-token-s",
     "session_idle_s": "--session-idle-s", "session_absolute_s": "--session-absolute-s",
@@ -161,6 +162,7 @@ def _add_create(parser: ArgumentParser) -> None:
     add("--sector", default="", metavar="HOST", help="clients of one sector see the same pairwise subjects")
     add("--post-logout-redirect-uri", action="append", default=[], metavar="URI", help="where to go after signing out")
     add("--backchannel-logout-uri", default="", metavar="URI", help="what is told of people who signed out")
+    add("--initiate-login-uri", default="", metavar="URI", help="the application's address where a sign-in begins")
     for name in ("access-token", "session-idle", "session-absolute"):
         add(f"--{name}-s", type=int, metavar="SECONDS", help="default: as the settings say")
 
@@ -182,6 +184,7 @@ def _client_of(options: dict[str, Any]) -> OAuthClient:
         redirect_uris=options["redirect_uri"],
         post_logout_redirect_uris=options["post_logout_redirect_uri"],
         backchannel_logout_uri=options["backchannel_logout_uri"],
+        initiate_login_uri=options["initiate_login_uri"],
         grants=given,
         scopes=client_rules.scopes_for(given) if scopes is None else scopes,
         strict_scopes=options["strict_scopes"],

@@ -45,7 +45,7 @@ class AccountForm(OAuthPage):
             return self._others_form(request, state, client)
         if "sign_out" in request.data:
             return await self._without(request, state, client, held)
-        chosen = browser_sessions.of(held, _id_of(request, "account"))
+        chosen = browser_sessions.of(held, id_of(request, "account"))
         if chosen is None:  # it has ended meanwhile
             return self._asked_again(request, state, client, held)
         return await self._as(request, state, client, [chosen, *(one for one in held if one is not chosen)])
@@ -76,7 +76,7 @@ class AccountForm(OAuthPage):
         self, request: ApiRequest, state: AuthorizationState, client: Client, held: Sequence[BrowserSession]
     ) -> HttpResponse:
         """Sign out of one account, and ask again."""
-        ended = browser_sessions.of(held, _id_of(request, "sign_out"))
+        ended = browser_sessions.of(held, id_of(request, "sign_out"))
         if ended is not None:
             await database().write(browser_sessions.end, ended)
         return self._asked_again(request, state, client, [one for one in held if one is not ended])
@@ -103,7 +103,7 @@ class AccountForm(OAuthPage):
         refuse_login_csrf(request._request)  # noqa: SLF001 - Django's request
         held = await database().read(browser_sessions.live, browser_sessions.read_all(request))
         signs_out = "sign_out" in request.data
-        meant = browser_sessions.of(held, _id_of(request, "sign_out" if signs_out else "account"))
+        meant = browser_sessions.of(held, id_of(request, "sign_out" if signs_out else "account"))
         confirmation = str(request.data.get("confirmation", ""))
         if meant is None or not logout_request.is_confirmation(confirmation, meant.session.id):
             raise Unanswerable(EXPIRED)
@@ -125,8 +125,13 @@ def _chosen(state: AuthorizationState) -> AuthorizationState:
     return msgspec.structs.replace(state, request=msgspec.structs.replace(asked, prompt=prompt, login_hint=""))
 
 
-def _id_of(request: ApiRequest, field: str) -> UUID | None:
-    """Return the session that a button names; None for any other text."""
+def id_of(request: ApiRequest, field: str) -> UUID | None:
+    """Return the session that a button names; None for any other text.
+
+    Args:
+        request: The form.
+        field: What the button is called.
+    """
     try:
         return UUID(str(request.data.get(field, "")))
     except ValueError:

@@ -221,6 +221,21 @@ def accounts_here(
     return render("accounts.html", context, targets=HERE)
 
 
+def own_accounts(
+    accounts: Sequence[tuple[StoredSession, str, bool]], *, there: str, signed_out: bool = False
+) -> HttpResponse:
+    """Return the page that lists the accounts of this browser at this site's own pages.
+
+    Args:
+        accounts: A session of each, what its form brings back to show that this page was seen, and whether it is the
+            present one. The present one is the first, if there is one.
+        there: The path to go on to.
+        signed_out: Whether the person has just signed out of another one.
+    """
+    context = {"accounts": accounts, "there": there, "signed_out": signed_out, "first": accounts[0]}
+    return render("own_accounts.html", context, targets=HERE)
+
+
 def device(*, user_code: str = "", problem: str = "") -> HttpResponse:
     """Return the page that asks which device is waiting (RFC 8628 §3.3).
 

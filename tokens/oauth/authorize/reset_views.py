@@ -16,6 +16,7 @@ from rest_framework import exceptions
 from accounts.email import services as email_services
 from accounts.errors import InvalidEmailToken
 from accounts.outbox.tokens import FoundToken
+from accounts.pages import meter
 from accounts.users.inputs import ResetPasswordInput
 from ironauth.infrastructure.api.views import ApiRequest
 from ironauth.infrastructure.core.errors import DomainError, ValidationFailed
@@ -95,6 +96,9 @@ class ResetPage(SignInForm):
         except InvalidEmailToken as error:
             return _elsewhere(None, stale=True, status=error.status)
         waiting = await database().read(mailed_pages.find, found.id, authorization_state.browser_of(request))
+        if meter.FIELD in request.data:
+            judged = await meter.shown(password=password, email=found.email, address=client_context.address_of(request))
+            return await _asking(request, waiting, token=token, **judged)
         begun = None
         if "request" in request.data:
             begun = await self.resumed_sign_in(request)
@@ -124,9 +128,10 @@ class ResetPage(SignInForm):
             proof = await services.verify_password(email=found.email, password=password, context=context)
             return await self.signed_in(request, proof, state=state, client=client, context=context)
         except MfaRequired as needed:
-            return self.ask_second_factor(needed, state, client, browser)
+            return self.ask_second_factor(needed, state, client, browser, password_set=True)
         except DomainError as error:  # the password is set
-            return authorize_pages.sign_in(state, client, browser, email=found.email, **refusal_of(error))
+            refused = refusal_of(error)
+            return authorize_pages.sign_in(state, client, browser, email=found.email, password_set=True, **refused)
 
 
 async def _asking(request: ApiRequest, waiting: Waiting | None, **context: Any) -> HttpResponse:

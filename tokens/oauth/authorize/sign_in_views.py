@@ -12,9 +12,10 @@ from django.utils.translation import gettext_noop as _
 from drf_spectacular.utils import extend_schema
 from rest_framework import exceptions
 
-from accounts.errors import EmailNotVerified, PasswordChangeRequired
+from accounts.errors import EmailNotVerified, InvalidCredentials, PasswordChangeRequired
 from accounts.mfa.kept_devices import services as kept_devices
 from accounts.mfa.passkeys.errors import InvalidPasskey
+from accounts.pages import connected
 from accounts.users.proofs import Evidence
 from ironauth.infrastructure.api.views import ApiRequest
 from ironauth.infrastructure.cache.two_level import token_cache
@@ -30,7 +31,7 @@ from tokens.oauth.authorize import responses
 from tokens.oauth.authorize import services as authorizations
 from tokens.oauth.authorize import state as authorization_state
 from tokens.oauth.authorize.inputs import EmailFormInput, PasswordFormInput
-from tokens.oauth.authorize.state import AccountState, AuthorizationState, SignInState
+from tokens.oauth.authorize.state import HOME, AccountState, AuthorizationState, SignInState
 from tokens.oauth.authorize.views import OAuthPage
 from tokens.sessions import browser_sessions, sso_session, transport
 from tokens.sessions.access_tokens import token_pair
@@ -42,6 +43,9 @@ from tokens.upstream import units as upstream
 
 #: What a refusal asks for is a link away: the part of the template that has it.
 _REMEDIES: Final[Mapping[type[DomainError], str]] = {EmailNotVerified: "verify", PasswordChangeRequired: "password"}
+_OR_NOT_CONFIRMED: Final = _(
+    "The e-mail address or the password is wrong, or the address is not confirmed yet: check both and try again."
+)
 
 
 class SignInForm(OAuthPage):
@@ -64,7 +68,10 @@ class SignInForm(OAuthPage):
         """
         if client is None or isinstance(state, AccountState):
             response, session_id = await _to_account(proof, state, context)
-            await _note_upstream(request, proof, session_id, state)
+            ended = await _note_upstream(request, proof, session_id, state)
+            if ended is not None and response.headers["Location"] == HOME:
+                told = connected.address(user_id=proof.user_id, provider=state.upstream, user_agents=ended)
+                response.headers["Location"] = told
             if keeps_device:
                 await _keep_device(response, proof, session_id, context)
             return response
@@ -92,11 +99,13 @@ class SignInForm(OAuthPage):
         return response
 
     @staticmethod
-    def ask_second_factor(needed: MfaRequired, state: SignInState, client: Client | None, browser: str) -> HttpResponse:
-        """Return the page that asks for a second factor."""
+    def ask_second_factor(
+        needed: MfaRequired, state: SignInState, client: Client | None, browser: str, **context: Any
+    ) -> HttpResponse:
+        """Return the page that asks for a second factor; ``context``: what else it says."""
         members: Any = needed.members
         asked = msgspec.structs.replace(state, mfa_token=members["mfa_token"], methods=members["methods"])
-        return authorize_pages.second_factor(asked, client, browser)
+        return authorize_pages.second_factor(asked, client, browser, **context)
 
 
 class PasswordForm(SignInForm):
@@ -215,15 +224,20 @@ def _may_be_spared(state: SignInState) -> bool:
     return not (isinstance(state, AuthorizationState) and state.request.wants_second_factor)
 
 
-async def _note_upstream(request: ApiRequest, proof: SignInProof, session_id: UUID, state: SignInState) -> None:
+async def _note_upstream(
+    request: ApiRequest, proof: SignInProof, session_id: UUID, state: SignInState
+) -> list[str] | None:
     """Link the identity at another provider that this browser has shown, and note which session it began.
 
     Only where it was what signed the person in, or the page has said that it would be linked: a sign-in with a provider
     that was given up for a password leaves no trace.
+
+    Returns:
+        The user agents of the sessions that have ended by the linking; None where nothing was linked on a page.
     """
     by_identity = BY_UPSTREAM in proof.amr.split()
     if state.upstream_id is not None and (by_identity or state.upstream):
-        await database().write(
+        ended = await database().write(
             upstream.note_session,
             user_id=proof.user_id,
             session_id=session_id,
@@ -231,6 +245,8 @@ async def _note_upstream(request: ApiRequest, proof: SignInProof, session_id: UU
             browser=authorization_state.browser_of(request),
             by_identity=by_identity,
         )
+        return ended if state.upstream else None
+    return None
 
 
 async def _keep_device(response: HttpResponse, proof: SignInProof, session_id: UUID, context: ClientContext) -> None:
@@ -276,4 +292,6 @@ def refusal_of(error: DomainError) -> dict[str, Any]:
     """Return what a page says of a refusal, with its status and headers."""
     remedy = next((name for kind, name in _REMEDIES.items() if isinstance(error, kind)), "")
     detail = " ".join(gettext(reason.message) for reason in error.errors) or error.detail
+    if detail == InvalidCredentials.detail_where_proof_is_required:  # the page itself says the rest, with its link
+        detail = _OR_NOT_CONFIRMED
     return {"problem": detail, "status": error.status, "headers": error.headers, "remedy": remedy}

@@ -13,6 +13,7 @@ from rest_framework import exceptions
 from accounts.email import codes
 from accounts.errors import EmailTaken, InvalidEmailCode, SignUpClosed
 from accounts.own_account import services as own_account
+from accounts.pages import meter
 from ironauth.infrastructure.api.views import ApiRequest
 from ironauth.infrastructure.core.errors import DomainError, NotFound, ValidationFailed
 from ironauth.infrastructure.db.unit_of_work import database
@@ -26,15 +27,12 @@ from tokens.oauth.authorize import state as authorization_state
 from tokens.oauth.authorize.inputs import CodeFormInput, EmailFormInput, SignUpFormInput
 from tokens.oauth.authorize.request import Unanswerable
 from tokens.oauth.authorize.sign_in_views import SignInForm, refusal_of
-from tokens.oauth.authorize.state import AccountState, AuthorizationState, CodeFor
+from tokens.oauth.authorize.state import HOME, AccountState, AuthorizationState, CodeFor
 from tokens.oauth.authorize.views import EXPIRED, OAuthPage
 from tokens.sessions import transport
 from tokens.sign_in import services
 from tokens.sign_in.proofs import ByPassword, SignInProof
 from tokens.upstream import providers
-
-#: Where people go who have signed in on their own.
-HOME = "/account/security"
 
 
 class AccountEntrance(OAuthPage):
@@ -46,7 +44,7 @@ class AccountEntrance(OAuthPage):
     async def get(self, request: ApiRequest) -> HttpResponse:
         """Show the page."""
         await providers.refresh()
-        state = authorization_state.begin_account(_destination(request.query_params.get("next", "")))
+        state = authorization_state.begin_account(destination(request.query_params.get("next", "")))
         if self.signs_up and settings.IRONAUTH_SIGN_UP != "open":
             raise SignUpClosed
         provider = providers.wanted(request.query_params.get("provider", ""), "")
@@ -71,6 +69,10 @@ class SignUpForm(SignInForm):
         context = transport.context_of_sign_in(request._request, "cookie")  # noqa: SLF001 - Django's request
         typed = {name: str(request.data.get(name, "")) for name in ("email", "name")}
         typed["accepted"] = str(request.data.get("terms_version", ""))
+        if meter.FIELD in request.data:
+            who = {"email": typed["email"], "name": typed["name"], "address": context.address}
+            found = await meter.shown(password=str(request.data.get("password", "")), **who)
+            return authorize_pages.sign_up(state, client, browser, **typed, **found)
         try:
             data = await self.validated(request, SignUpFormInput)
             done = await own_account.sign_up(**data, address=context.address, with_code=True)
@@ -184,8 +186,12 @@ def _by_field(detail: Any) -> dict[str, list[str]]:
     return {field: [str(reason) for reason in reasons] for field, reasons in detail.items()}
 
 
-def _destination(wanted: str) -> str:
-    """Return a path of this site, whatever somebody wrote into the address."""
+def destination(wanted: str) -> str:
+    """Return a path of this site, whatever somebody wrote into the address.
+
+    Args:
+        wanted: What the address says.
+    """
     issuer = settings.IRONAUTH_ISSUER
     path = wanted.removeprefix(issuer) if wanted.startswith(f"{issuer}/") else wanted
     if not path.isprintable() or "\\" in path or not path.startswith("/") or path.startswith("//"):

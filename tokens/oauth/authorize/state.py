@@ -23,6 +23,8 @@ from tokens.oauth.authorize.request import AuthorizationRequest
 
 _PURPOSE: Final = register_purpose("ironauth authorization request")
 LIFE_S: Final = 1_800  # seconds; half an hour, as a link for a new password, which some will ask for first
+#: Where people go who have signed in on their own.
+HOME: Final = "/account/security"
 BROWSER_BYTES: Final = 32  # 256 random bits
 MAC_CHARACTERS: Final = 43  # 32 bytes * 4 / 3, unpadded
 MAX_CHARACTERS: Final = 40_000  # a request of 8 KiB, with every character escaped in JSON and in base64

@@ -21,6 +21,7 @@ from accounts.federation.outputs import ConnectOut, IdentitiesOut, ProviderOut
 from accounts.federation.queries import identities as identities_of
 from accounts.federation.rules import Step
 from accounts.lockout import rate_limits
+from accounts.pages import connected
 from accounts.privacy import terms
 from accounts.users import step_up
 from accounts.users.signed_in import signed_in
@@ -38,7 +39,6 @@ from tokens.oauth.authorize import state as authorization_state
 from tokens.oauth.authorize.inputs import ConnectInput
 from tokens.oauth.authorize.request import MAX_BYTES, Unanswerable
 from tokens.oauth.authorize.sign_in_views import SignInForm, refusal_of
-from tokens.oauth.authorize.sign_up_views import HOME
 from tokens.oauth.authorize.state import LIFE_S, AccountState, AuthorizationState
 from tokens.oauth.authorize.views import EXPIRED, OAuthPage
 from tokens.sessions import transport
@@ -96,8 +96,9 @@ class UpstreamCallback(SignInForm):
         if begun is None or provider is None:
             raise Unanswerable(EXPIRED)
         if begun.user_id is not None:
-            await services.connect(provider=provider, begun=begun, answer=answer)
-            return responses.on_to_account(HOME)
+            ended = await services.connect(provider=provider, begun=begun, answer=answer)
+            told = connected.address(user_id=begun.user_id, provider=provider.name, user_agents=ended or ())
+            return responses.on_to_account(told)
         state = authorization_state.restored(begun.page)
         if state is None:
             raise Unanswerable(EXPIRED)

@@ -7,7 +7,10 @@ is replaced and one that is too many leave the device.
 Or they are replaced: the session that a browser had at this site's own pages ends when somebody signs in there anew.
 Its cookie is overwritten, so the browser can neither use nor end it any more; a thief who copied the cookie could. It
 is known by the cookie that the sign-in replaces, so programs that hold several tokens by intent, which bring none, keep
-theirs. Sessions of single sign-on have a rule of their own: there several people may be signed in beside each other
+theirs. Two tabs may sign in at one moment: both bring the cookie of before. Such sign-ins of one browser wait for each
+other by what our pages know it by, so that the later one finds what the earlier one has opened. The answers may arrive
+in the other order; the browser then has the cookies of the session that has ended, and its person signs in once more.
+Sessions of single sign-on have a rule of their own: there several people may be signed in beside each other
 (``browser_sessions``), each in a session that the browser keeps.
 """
 
@@ -16,6 +19,7 @@ from datetime import timedelta
 from typing import Any, Final
 from uuid import UUID
 
+from django.db import connection
 from django.db.models import F, Q, Value
 from django.db.models.functions import Concat
 
@@ -29,6 +33,7 @@ from tokens.sessions import ending, refresh_token
 from tokens.sessions import queries as session_queries
 from tokens.sessions import units as sessions
 from tokens.sessions.models import BY_PASSKEY, FIRST_PARTY_CLIENT, Session
+from tokens.sessions.queries import StoredSession
 from tokens.sessions.refresh import queries as refresh_queries
 
 #: Sessions in one statement; SQLite as first shipped takes 999 variables.
@@ -47,12 +52,26 @@ def end_own_session(*, session_id: UUID, user_id: UUID, epoch: int, from_session
     ended = session_queries.end_own(session_id, user_id=user_id, epoch=epoch, now=clock.now())
     if ended:
         details = {"from_session": str(from_session_id)}
+        _end_where_it_began(session_id, from_session_id)
         ending.cascade(session_id)
         if session_id != from_session_id:  # else they sign out here, which leaves the device
             forget_devices([session_id])
             ending.under_way_ends.send(sender=Session, user_id=user_id, session_ids=[session_id], keep=())
         audit.record(Event.SESSION_ENDED, actor_id=user_id, user_id=user_id, session_id=session_id, details=details)
     return ended
+
+
+def _end_where_it_began(session_id: UUID, from_session_id: UUID) -> None:
+    """End the SSO session that a session of the account's pages goes on from: the browser would open another one.
+
+    2 queries, and what ending takes. One of a client leaves it: there the person may be signed in to others.
+    """
+    own = Session.objects.filter(pk=session_id, client_id=FIRST_PARTY_CLIENT)
+    parent_id = own.values_list("parent_id", flat=True).first()
+    if parent_id is None or Session.objects.filter(pk=from_session_id, parent_id=parent_id).exists():
+        return
+    if sessions.end_session(session_id=parent_id, reason=Session.RevokeReason.ENDED_BY_USER):
+        forget_devices([parent_id])
 
 
 def end_matching(
@@ -140,8 +159,52 @@ def named_by(token: str) -> UUID | None:
     return found.id if found is not None else None
 
 
+def _only_one(browser: str) -> list[UUID]:
+    """Return the live sessions of the pages that this browser has, and have its other sign-ins wait until the commit.
+
+    2 queries on PostgreSQL. SQLite has one writer at a time.
+    """
+    known = sessions.browser_mac(browser)
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_advisory_xact_lock(%s)", [int(known[:15], 16)])
+    there = Session.objects.filter(browser=known, client_id=FIRST_PARTY_CLIENT).live(clock.now())
+    return list(there.order_by("created_at", "pk").values_list("pk", flat=True))
+
+
+def end_others_of(began_in: StoredSession) -> UUID | None:
+    """End the sessions of the account's pages that go on from this SSO session: it is one browser's, which has one.
+
+    The caller holds the row of the SSO session. 1 query, and what ending takes.
+
+    Args:
+        began_in: The SSO session.
+
+    Returns:
+        One that has ended; None where there was none.
+    """
+    others = Session.objects.filter(parent_id=began_in.id, client_id=FIRST_PARTY_CLIENT, revoked_at=None).order_by()
+    ended = [one for one in others.values_list("pk", flat=True) if _end(one)]
+    return ended[0] if ended else None
+
+
+def _end(session_id: UUID) -> bool:
+    return sessions.end_session(session_id=session_id, reason=Session.RevokeReason.SIGNED_OUT)
+
+
+def sign_out(session: StoredSession) -> None:
+    """End a session of the pages, as its person asks. What ``units.sign_out`` takes.
+
+    Args:
+        session: The session.
+    """
+    sessions.sign_out(session_id=session.id, user_id=session.account.id, actor_id=session.actor_id)
+
+
 def end_replaced(context: ClientContext, *, user_id: UUID) -> UUID | None:
-    """End the session that the replaced cookie names, of any person. 2 queries, and what ending takes.
+    """End the session that the replaced cookie names, of any person, and what another tab has opened meanwhile.
+
+    2 queries, 2 more for a browser that our pages know, and what ending takes.
 
     Of the same person it is no sign-out, and the event of the sign-in names it. Of another one, or of a member of staff
     who acts as a person, it is one.
@@ -155,13 +218,22 @@ def end_replaced(context: ClientContext, *, user_id: UUID) -> UUID | None:
     """
     named = UUID(context.replaces) if context.replaces else None
     session_id = named_by(context.previous) if context.previous else named
-    found = session_queries.find(session_id) if session_id is not None else None
+    there = _only_one(context.browser) if context.browser else []
+    if session_id is not None and session_id not in there:
+        there.append(session_id)
+    ended = [one for one in there if _ended_for(one, user_id)]
+    return ended[-1] if ended else None
+
+
+def _ended_for(session_id: UUID, user_id: UUID) -> bool:
+    """End a session of the pages; return whether it was this person's own."""
+    found = session_queries.find(session_id)
     if found is None or found.client_id != FIRST_PARTY_CLIENT or found.is_over(clock.now()):
-        return None
+        return False
     if found.account.id != user_id or found.actor_id is not None:
         sessions.sign_out(session_id=found.id, user_id=found.account.id, actor_id=found.actor_id)
-        return None
-    return found.id if sessions.end_session(session_id=found.id, reason=Session.RevokeReason.SIGNED_OUT) else None
+        return False
+    return _end(found.id)
 
 
 def _words() -> Any:

@@ -1,17 +1,24 @@
 """Who signs in anew in a browser has one session there: the one whose cookie is replaced ends; others stay."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 from typing import Any
 
 import httpx
 import pytest
 from asgiref.sync import sync_to_async
+from django.db import connection, transaction
 from pytest_django import Settings
 
 from accounts.audit.models import AuditEvent
 from accounts.users.models import User
 from conftest import PASSWORD, bearer
+from ironauth.infrastructure.http.client_context import ClientContext
+from tokens.oauth.tests.walk import by_password
 from tokens.sessions.models import Session
+from tokens.sign_in import units
+from tokens.sign_in.proofs import ByPassword
 from tokens.sign_in.tests.test_kept_devices import with_password
 from tokens.tests.browser import ME, PASSWORD_URL, REFRESH, SAME_ORIGIN, SIGNIN, Member, by_cookie
 from tokens.tests.second_factor import SIGNIN_MFA, enrol, password_only
@@ -19,6 +26,7 @@ from tokens.tests.second_factor import SIGNIN_MFA, enrol, password_only
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage, pytest.mark.usefixtures("signing_key")]
 
 SIGNUP = "/api/v1/access/signup"
+AT_ONCE = 4
 
 
 async def live() -> list[Session]:
@@ -47,6 +55,74 @@ async def test_by_page(api: httpx.AsyncClient, member: Member) -> None:
     assert (await api.post(REFRESH, headers=SAME_ORIGIN)).status_code == 204
     assert (await with_password(api, member)).status_code == 303
     assert len(await live()) == 1
+
+
+def tab(api: httpx.AsyncClient) -> httpx.AsyncClient:
+    """Return another tab, whose request has the cookies of now."""
+    return httpx.AsyncClient(transport=api._transport, base_url="http://testserver", cookies=dict(api.cookies))
+
+
+async def test_two_tabs(api: httpx.AsyncClient, member: Member) -> None:
+    """The request of the later tab has the cookies of before; what the earlier one has opened ends all the same."""
+    page = await api.get("/account/signin")
+    other = tab(api)
+    assert (await by_password(api, page, member["email"])).status_code == 303
+    (old,) = await live()
+    assert (await by_password(other, page, member["email"])).status_code == 303
+    (new,) = await live()
+    assert new.pk != old.pk
+    assert (await api.get(ME)).status_code == 401
+    assert (await other.get(ME)).status_code == 200
+    event = await AuditEvent.objects.aget(event="sign_in", session_id=new.pk)
+    assert event.details == {"replaces": str(old.pk)}
+
+
+async def test_two_tabs_of_two_people(api: httpx.AsyncClient, member: Member, new_email: Callable[[], str]) -> None:
+    """It was another person: nobody could end that session in the browser any more, so its person is signed out."""
+    other = {"email": new_email(), "password": PASSWORD}
+    await api.post(SIGNUP, json=other)
+    page = await api.get("/account/signin")
+    second = tab(api)
+    await by_password(api, page, member["email"])
+    (theirs,) = await live()
+    await by_password(second, page, other["email"])
+    assert len(await live()) == 1
+    event = await AuditEvent.objects.aget(event="sign_out")
+    assert (str(event.user_id), event.session_id) == (member["id"], theirs.pk)
+
+
+async def test_tabs_of_two_browsers(api: httpx.AsyncClient, member: Member) -> None:
+    """What another browser has opened at the same moment stays, and so does what a program has."""
+    other = httpx.AsyncClient(transport=api._transport, base_url="http://testserver")
+    pages = [await one.get("/account/signin") for one in (api, other)]
+    for one, page in zip((api, other), pages, strict=True):
+        assert (await by_password(one, page, member["email"])).status_code == 303
+    await api.post(SIGNIN, json={"email": member["email"], "password": PASSWORD})
+    assert len(await live()) == 3
+    assert {one.browser for one in await live()} >= {""}
+    assert len({one.browser for one in await live()}) == 3
+
+
+@pytest.mark.parametrize("people", [1, 2])
+def test_tabs_at_once(people: int) -> None:
+    """However many run at the same moment, in transactions of their own: one session is left."""
+    users = [User.objects.create_user(email=f"tab{number}@example.com", password=None) for number in range(people)]
+    context = ClientContext(browser="b" * 43)
+    ready = Barrier(AT_ONCE)
+
+    def sign_in(number: int) -> None:
+        user = users[number % people]
+        try:
+            ready.wait(timeout=30)
+            with transaction.atomic():
+                units.open_session(ByPassword(user.pk, user.session_epoch), context=context)
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        list(pool.map(sign_in, range(AT_ONCE)))
+    assert Session.objects.count() == AT_ONCE
+    assert Session.objects.filter(revoked_at=None).count() == 1
 
 
 async def test_by_second_factor(api: httpx.AsyncClient, member: Member) -> None:

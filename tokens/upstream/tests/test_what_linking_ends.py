@@ -1,5 +1,6 @@
 """What ends when an identity is linked: the account's other sessions and a pending change of address, nothing else."""
 
+import re
 from uuid import UUID
 
 import httpx
@@ -17,7 +18,7 @@ from accounts.users.models import User
 from conftest import PASSWORD, bearer
 from tokens.oauth.tests.walk import by_password, is_page
 from tokens.sessions.models import SSO_CLIENT, Session
-from tokens.tests.browser import SIGNIN, Member, Pair
+from tokens.tests.browser import SAME_ORIGIN, SIGNIN, Member, Pair
 from tokens.upstream import units
 from tokens.upstream.tests.provider import FakeProvider
 from tokens.upstream.tests.test_identities import begun
@@ -26,6 +27,7 @@ from tokens.upstream.tests.walk import back, is_in, through
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage, pytest.mark.usefixtures("signing_key")]
 
 Purpose = email_tokens.Purpose
+SIGNUP = "/api/v1/access/signup"
 
 
 async def strangers(api: httpx.AsyncClient, member: Member) -> Pair:
@@ -115,6 +117,53 @@ async def test_signing_in_first_ends_the_others(api: httpx.AsyncClient, member: 
     api.cookies.clear()
     assert await lives(api, other)
     assert await purposes() == {"change_email", "reset_password"}
+
+
+async def said(api: httpx.AsyncClient, address: str, pair: Pair) -> str:
+    """Return what the page says above its list, to who has this session."""
+    cookies = {"access_token": pair["access_token"], "refresh_token": pair["refresh_token"]}
+    browser = httpx.AsyncClient(transport=api._transport, base_url="http://testserver", cookies=cookies)
+    page = await browser.get(address, headers=SAME_ORIGIN)
+    assert page.status_code == 200, page.text
+    found = re.search(r'<div role="status" class="done">(.*?)</div>', page.text, re.DOTALL)
+    return " ".join(re.sub(r"<[^>]+>", " ", found[1]).split()) if found else ""
+
+
+async def test_the_page_says_what_ended(
+    api: httpx.AsyncClient, member: Member, pair: Pair, provider: FakeProvider
+) -> None:
+    """That it is connected, how many sessions were ended, where and why; to this person, as we have written it."""
+    body = {"email": member["email"], "password": PASSWORD}
+    firefox = "Mozilla/5.0 (X11; Linux x86_64; rv:130.0) Gecko/20100101 Firefox/130.0"
+    for _ in range(2):
+        await api.post(SIGNIN, json=body, headers={"User-Agent": firefox})
+    there = (await back(api, provider, await begun(api, provider, pair))).headers["location"]
+    told = await said(api, there, pair)
+    assert told.startswith("Acme is connected: it signs you in here from now on. 2 other sessions of yours were ended")
+    assert told.endswith("Sign in again there: Firefox, Linux.")
+    assert not await said(api, there.replace("Firefox", "Ff"), pair)
+    assert not await said(api, there.replace("made=", "made=A"), pair)
+    other = (await api.post(SIGNUP, json={"email": "other@example.com", "password": PASSWORD})).json()
+    signed = (await api.post(SIGNIN, json={"email": "other@example.com", "password": PASSWORD})).json()
+    assert other
+    assert not await said(api, there, signed)
+
+
+async def test_the_page_says_that_nothing_ended(api: httpx.AsyncClient, pair: Pair, provider: FakeProvider) -> None:
+    """Nothing is said of sessions where there was none."""
+    there = (await back(api, provider, await begun(api, provider, pair))).headers["location"]
+    assert await said(api, there, pair) == "Acme is connected: it signs you in here from now on."
+
+
+async def test_the_page_after_signing_in_first(api: httpx.AsyncClient, member: Member, provider: FakeProvider) -> None:
+    """It says the same; a sign-in with the identity afterwards says nothing."""
+    await strangers(api, member)
+    provider.claims = {"email": member["email"]}
+    answer = await by_password(api, await through(api, provider), member["email"])
+    page = await api.get(answer.headers["location"], headers=SAME_ORIGIN)
+    assert is_page(page, 200, f"Acme ({member['email']}) is connected", "1 other session of yours was ended")
+    api.cookies.clear()
+    assert (await through(api, provider)).headers["location"] == "/account/security"
 
 
 async def test_an_identity_that_is_taken_ends_nothing(

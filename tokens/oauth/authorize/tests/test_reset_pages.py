@@ -17,7 +17,7 @@ from tokens.clients.models import OAuthClient
 from tokens.oauth.authorize import state as authorization_state
 from tokens.oauth.models import MailedPage
 from tokens.oauth.tests.material import make_client
-from tokens.oauth.tests.walk import answered, authorize, form_to, forms, is_page, send
+from tokens.oauth.tests.walk import answered, authorize, by_password, form_to, forms, is_page, send
 from tokens.sessions.models import Session
 from tokens.tests.browser import CROSS_SITE, Member, Pair
 from tokens.tests.second_factor import enrol
@@ -145,8 +145,12 @@ async def test_a_second_factor_is_asked_for(
     await forgot(api, await authorize(api, client), proved["email"])
     page = await api.get(await sync_to_async(link_of)(proved["email"]))
     step = await send(api, page, RESET, new_password=NEW)
-    assert is_page(step, 200, "One more step")
+    assert is_page(step, 200, "One more step", "Your new password is set.")
     assert answered(await send(api, step, "/oauth/signin/code", code=app.code(1)))["code"]
+    api.cookies.clear()
+    step = await by_password(api, await authorize(api, client), proved["email"], NEW)
+    assert is_page(step, 200, "One more step")
+    assert "Your new password is set." not in step.text
 
 
 async def test_a_refused_password(api: httpx.AsyncClient, client: OAuthClient, proved: Member) -> None:

@@ -122,7 +122,9 @@ async def test_an_address_that_is_not_proved_yet(
     texts = set()
     for email, password in ((member["email"], PASSWORD), (member["email"], "wrong"), ("nobody@example.com", PASSWORD)):
         answer = await by_password(api, page, email, password)
-        assert is_page(answer, 401, "open the link in the message first", hint, "/account/verify-again")
+        assert is_page(answer, 401, "or the address is not confirmed yet", hint, "/account/verify-again")
+        assert answer.text.lower().count("just signed up") == 1
+        assert answer.text.lower().count("open the link in the message first") == 1
         texts.add(re.sub(r'(name="request" value|data-autofill)="[^"]+"', "", answer.text).replace(email, ""))
     assert len(texts) == 1
 

@@ -1,0 +1,156 @@
+"""The accounts of a browser at this site's own pages: the page that lists them, and going on as one of them."""
+
+from collections.abc import Sequence
+from urllib.parse import urlencode
+
+from django.http import HttpResponse
+from django.urls import reverse
+from drf_spectacular.utils import extend_schema
+
+from ironauth.config.cookies import ACTING
+from ironauth.infrastructure.api.views import ApiRequest
+from ironauth.infrastructure.cache.two_level import token_cache
+from ironauth.infrastructure.core.errors import NotAuthenticated
+from ironauth.infrastructure.db.unit_of_work import database
+from ironauth.infrastructure.http import client_context, cookies
+from ironauth.infrastructure.telemetry.logs import get_logger
+from tokens.access.credentials import refuse_login_csrf
+from tokens.keys.store import key_store
+from tokens.oauth.accounts import units
+from tokens.oauth.accounts.units import Here
+from tokens.oauth.accounts.views import id_of
+from tokens.oauth.authorize import pages as authorize_pages
+from tokens.oauth.authorize import responses
+from tokens.oauth.authorize.request import Unanswerable
+from tokens.oauth.authorize.sign_up_views import destination
+from tokens.oauth.authorize.views import EXPIRED, OAuthPage
+from tokens.oauth.logout import request as logout_request
+from tokens.sessions import browser_sessions, sso_session, transport
+from tokens.sessions.access_tokens import token_pair
+from tokens.sessions.browser_sessions import BrowserSession
+from tokens.sessions.queries import OpenedSession
+from tokens.sessions.sso_session import SsoCookie
+
+log = get_logger()
+
+
+class AccountsPage(OAuthPage):
+    """GET, POST /account/accounts; ``next`` is a path of this site to go on to."""
+
+    @extend_schema(exclude=True)
+    async def get(self, request: ApiRequest) -> HttpResponse:
+        """List the accounts of this browser; where there is none, go to where one signs in."""
+        there = destination(request.query_params.get("next", ""))
+        if cookies.name_of(ACTING) in request.COOKIES:  # staff who act as somebody have one account here
+            return responses.on_to_account(reverse("email-pages:security-page"))
+        here = await _here(request)
+        return _listed(here, there) if here else _sign_in(there)
+
+    @extend_schema(exclude=True)
+    async def post(self, request: ApiRequest) -> HttpResponse:
+        """Go on as the account that was chosen, sign out of one or of all, or have another person sign in.
+
+        A form has what shows that the page was seen on which the account stands.
+        """
+        refuse_login_csrf(request._request)  # noqa: SLF001 - Django's request
+        there = destination(str(request.data.get("next", "")))
+        here = await _here(request)
+        field = next((one for one in ("account", "sign_out", "sign_out_all", "other") if one in request.data), "")
+        meant = units.of(here, id_of(request, field))
+        if meant is None or not logout_request.is_confirmation(
+            str(request.data.get("confirmation", "")), meant.session.id
+        ):
+            if field and not here:  # all of them have ended meanwhile
+                return _sign_in(there)
+            raise Unanswerable(EXPIRED)
+        if field == "account":
+            return await _switched(request, here, meant, there)
+        if field == "other":
+            return await _beside(request, here, there)
+        return await _signed_out(request, here, here if field == "sign_out_all" else [meant], there)
+
+
+class OwnSession(OAuthPage):
+    """POST /oauth/account/session: what the account's pages ask for where the browser has an SSO session alone."""
+
+    @extend_schema(exclude=True)
+    async def post(self, request: ApiRequest) -> HttpResponse:
+        """Open the session of the account's pages from the browser's current SSO session; 401 where there is none.
+
+        Not from another one: nobody goes on as somebody they have not chosen.
+        """
+        refuse_login_csrf(request._request)  # noqa: SLF001 - Django's request
+        current = sso_session.read_cookie(request)
+        held = await database().read(browser_sessions.live, [current]) if current is not None else []
+        if not held or cookies.name_of(ACTING) in request.COOKIES:
+            raise NotAuthenticated
+        response = transport.no_content()
+        await _open(request, response, held[0], [])
+        return response
+
+
+async def _here(request: ApiRequest) -> list[Here]:
+    """Return who is signed in in this browser. 1 query for each session that it names."""
+    named, token = browser_sessions.read_all(request), transport.previous_of(request)
+    return await database().read(units.of_browser, named, token) if named or token else []
+
+
+async def _open(
+    request: ApiRequest, response: HttpResponse, chosen: BrowserSession, here: Sequence[Here]
+) -> SsoCookie | None:
+    """Open the session of the account's pages, and give its cookies. See ``units.go_on``."""
+    context = client_context.context_of(request)._replace(previous=transport.previous_of(request))
+    mark = token_cache().mark()
+    key = await key_store().signing()
+    opened: OpenedSession
+    opened, stays = await database().write(units.go_on, chosen, here=here, context=context)
+    log.info("account_gone_on", user_id=str(opened.account.id), session_id=str(opened.session_id))
+    transport.set_cookies(response, token_pair(opened, key, mark))
+    return stays
+
+
+async def _switched(request: ApiRequest, here: Sequence[Here], meant: Here, there: str) -> HttpResponse:
+    """Go on as this account; applications use it from now on, too."""
+    response = responses.on_to_account(there)
+    if meant.held is None:  # it is the present one, and has no other session
+        return response
+    stays = None
+    if meant.own is None:
+        stays = await _open(request, response, meant.held, here)
+    others = [one.held for one in here if one.held is not None and one is not meant]
+    browser_sessions.give(response, [meant.held, *others])
+    if stays is not None:
+        browser_sessions.give_others(response, [one.cookie.text for one in others] + [stays.text])
+    return response
+
+
+async def _beside(request: ApiRequest, here: Sequence[Here], there: str) -> HttpResponse:
+    """Go to where another person signs in; the present account stays signed in in this browser."""
+    response = _sign_in(there)
+    context = client_context.context_of(request)
+    stays = await database().write(units.keep, here, context=context)
+    if stays is not None:
+        current = sso_session.read_cookie(request)
+        others = [one.held.cookie for one in here if one.held is not None and one.held.cookie != current]
+        browser_sessions.give_others(response, [one.text for one in (*others, stays)])
+    return response
+
+
+async def _signed_out(request: ApiRequest, here: Sequence[Here], ended: Sequence[Here], there: str) -> HttpResponse:
+    """Sign out of these accounts, and show those that are left."""
+    await database().write(units.sign_out, ended)
+    rest = [one for one in here if one not in ended]
+    response = _listed(rest, there, signed_out=True) if rest else _sign_in(there)
+    if any(one.own is not None for one in ended):
+        cookies.clear(response)
+    browser_sessions.forget(request, response, [one.held for one in rest if one.held is not None])
+    return response
+
+
+def _listed(here: Sequence[Here], there: str, *, signed_out: bool = False) -> HttpResponse:
+    seen = [(one.session, logout_request.confirmation(one.session.id), one.own is not None) for one in here]
+    return authorize_pages.own_accounts(seen, there=there, signed_out=signed_out)
+
+
+def _sign_in(there: str) -> HttpResponse:
+    return responses.on_to_account(f"{reverse('email-pages:signin-page')}?{urlencode({'next': there})}")

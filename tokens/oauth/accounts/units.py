@@ -1,0 +1,131 @@
+"""Units of work of the accounts of one browser at this site's own pages: who is there, switching, signing out.
+
+An account is there by an SSO session of the browser, by the session of the account's pages, or by both. A switch opens
+the latter from the former, and leaves an SSO session in place of the one that it ends: nobody is signed out by it, and
+nobody proves anything by it.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+from uuid import UUID
+
+from ironauth.infrastructure.core import clock
+from ironauth.infrastructure.http.client_context import ClientContext
+from tokens.sessions import browser_sessions, sso_session
+from tokens.sessions import queries as session_queries
+from tokens.sessions.browser_sessions import BrowserSession
+from tokens.sessions.ends import queries as session_ends
+from tokens.sessions.models import FIRST_PARTY_CLIENT
+from tokens.sessions.queries import OpenedSession, StoredSession
+from tokens.sessions.sso_session import SsoCookie
+from tokens.sign_in import going_on
+from tokens.upstream import noting as upstream
+
+
+class Here(NamedTuple):
+    """An account that is signed in in a browser.
+
+    Attributes:
+        held: Its SSO session there; None without one.
+        own: Its session of the account's pages; None for any other account than the present one.
+    """
+
+    held: BrowserSession | None
+    own: StoredSession | None
+
+    @property
+    def session(self) -> StoredSession:
+        """Return the session that names it in forms."""
+        found = self.held.session if self.held is not None else self.own
+        assert found is not None
+        return found
+
+
+def of_browser(named: Sequence[SsoCookie], token: str) -> list[Here]:
+    """Return the accounts of a browser, the one of the account's pages first. 1 query for each session.
+
+    Args:
+        named: The SSO sessions that its cookies name.
+        token: Its refresh token of the account's pages; "" without one.
+    """
+    held = browser_sessions.live(named)
+    own = _own(token)
+    if own is None:
+        return [Here(one, None) for one in held]
+    same = next((one for one in held if one.session.account.id == own.account.id), None)
+    return [Here(same, own), *(Here(one, None) for one in held if one is not same)]
+
+
+def go_on(
+    chosen: BrowserSession, *, here: Sequence[Here], context: ClientContext
+) -> tuple[OpenedSession, SsoCookie | None]:
+    """Open a session of the account's pages for an account that is signed in in the browser.
+
+    The one that the browser has there ends; its account stays signed in by an SSO session.
+
+    Args:
+        chosen: The SSO session of the account.
+        here: The accounts of the browser.
+        context: Where the request comes from, with the refresh token that is replaced.
+
+    Returns:
+        The opened session, and the SSO session that was opened for the account before, if one was.
+
+    Raises:
+        NotAuthenticated: A session is over.
+    """
+    stays = keep(here, context=context)
+    return going_on.at_the_pages(chosen.session, context=context), stays
+
+
+def keep(here: Sequence[Here], *, context: ClientContext) -> SsoCookie | None:
+    """Open an SSO session for the account of the account's pages where it has none in the browser, and return it.
+
+    It lives no longer than the session that it goes on from.
+
+    Args:
+        here: The accounts of the browser.
+        context: Where the request comes from.
+
+    Raises:
+        NotAuthenticated: That session is over.
+    """
+    own = here[0].own if here and here[0].held is None else None
+    if own is None:
+        return None
+    beside = [one.held.cookie for one in here if one.held is not None]
+    opened = going_on.single_sign_on(own, beside=beside, context=context)
+    upstream.note_same(session_id=own.id, as_session_id=opened.session_id)
+    return sso_session.parse_cookie(opened.refresh_token)
+
+
+def sign_out(ended: Sequence[Here]) -> None:
+    """End the sessions of these accounts in the browser, as somebody there asks.
+
+    Args:
+        ended: The accounts.
+    """
+    for one in ended:
+        if one.held is not None:
+            browser_sessions.end(one.held)
+        if one.own is not None:
+            session_ends.sign_out(one.own)
+
+
+def of(here: Sequence[Here], session_id: UUID | None) -> Here | None:
+    """Return the account that a form names by its session; None for any other.
+
+    Args:
+        here: The accounts of the browser.
+        session_id: What the form says.
+    """
+    return next((one for one in here if one.session.id == session_id), None)
+
+
+def _own(token: str) -> StoredSession | None:
+    """Return the live session of the account's pages that a refresh token names, of its person alone."""
+    session_id = session_ends.named_by(token)
+    found = session_queries.find(session_id) if session_id is not None else None
+    if found is None or found.client_id != FIRST_PARTY_CLIENT or found.is_over(clock.now()):
+        return None
+    return found if found.actor_id is None and sso_session.signs_in(found) else None
