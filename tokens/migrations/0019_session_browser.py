@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('tokens', '0017_nonce_characters'),
+        ('tokens', '0018_client_profiles'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 

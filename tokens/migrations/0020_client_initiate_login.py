@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('tokens', '0018_session_browser'),
+        ('tokens', '0019_session_browser'),
     ]
 
     operations = [
