@@ -111,7 +111,8 @@ def test_create_with_everything(tmp_path: Path) -> None:
         "--grant", "token_exchange", "--scope", "openid reports:read", "--scope", "roles", "--trusted", "--no-pkce",
         "--require-par", "--dpop", "required", "--id-token-alg", "RS256", "--subject-type", "pairwise",
         "--sector", "example.com", "--post-logout-redirect-uri", "https://app.example.com/bye",
-        "--backchannel-logout-uri", "https://app.example.com/out", "--access-token-s", "60",
+        "--backchannel-logout-uri", "https://app.example.com/out",
+        "--initiate-login-uri", "https://app.example.com/in", "--access-token-s", "60",
         "--session-idle-s", "3600", "--session-absolute-s", "7200", "--resource-server",
         "--administers", "--strict-scopes", "--id-token-claims",
     )  # fmt: skip
@@ -140,6 +141,7 @@ def test_create_with_everything(tmp_path: Path) -> None:
         "jwks": {"keys": [ED25519_JWK]},
         "post_logout_redirect_uris": ["https://app.example.com/bye"],
         "backchannel_logout_uri": "https://app.example.com/out",
+        "initiate_login_uri": "https://app.example.com/in",
         "access_token_s": 60,
         "session_idle_s": 3600,
         "session_absolute_s": 7200,
