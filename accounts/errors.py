@@ -150,6 +150,14 @@ class RoleExists(errors.Conflict):
     detail = "A role with this name exists already: use it, or choose another name."
 
 
+class RoleProtected(errors.Conflict):
+    """409: rows that must not be without this role refer to it."""
+
+    code = "role_protected"
+    title = "Role is referred to"
+    detail = "Rows of another application refer to this role and forbid its deletion: remove them there first."
+
+
 class PasswordChanged(errors.Conflict):
     """409: the password was changed by someone else while this request was hashing."""
 

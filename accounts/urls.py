@@ -2,7 +2,9 @@
 
 from django.urls import URLPattern, path
 
+from accounts.acts.messages.views import UserMessageSendView, UserMessagesView
 from accounts.acts.views import UserActView, UserRestoreView
+from accounts.acts.ways_in import urls as way_in_urls
 from accounts.email import views as email_views
 from accounts.mfa import urls as mfa_urls
 from accounts.own_account.views import LanguageView, MeView, SignupView
@@ -12,6 +14,7 @@ from accounts.pages import own_page, row_page
 from accounts.pages.invitation import InvitationPage
 from accounts.privacy.views import ExportView
 from accounts.staff.invitation_views import InvitationSendView, InvitationsView, InvitationView
+from accounts.staff.roles.views import RoleView
 from accounts.staff.views import AuditExportView, AuditView, MembershipView, RolesView, UsersView, UserView
 from accounts.verdict.views import FailuresView, VerdictView
 
@@ -49,12 +52,15 @@ staff_urlpatterns: list[URLPattern] = [
     path("users/invitations/<uuid:invitation_id>/send", InvitationSendView.as_view(), name="invitation-send"),
     path("users/<uuid:user_id>", UserView.as_view(), name="user"),
     path("users/<uuid:user_id>/acts/<slug:act>", UserActView.as_view(), name="user-act"),
+    path("users/<uuid:user_id>/messages", UserMessagesView.as_view(), name="user-messages"),
+    path("users/<uuid:user_id>/messages/<uuid:message_id>/send", UserMessageSendView.as_view(), name="user-message"),
     path("users/<uuid:user_id>/restore", UserRestoreView.as_view(), name="user-restore"),
     path("users/<uuid:user_id>/verdict", VerdictView.as_view(), name="user-verdict"),
     path("users/<uuid:user_id>/failures", FailuresView.as_view(), name="user-failures"),
     path("users/<uuid:user_id>/roles/<str:role>", MembershipView.as_view(), name="user-role"),
-    *mfa_urls.staff_urlpatterns,
+    *way_in_urls.staff_urlpatterns,
     path("audit", AuditView.as_view(), name="audit"),
     path("audit/export", AuditExportView.as_view(), name="audit-export"),
     path("roles", RolesView.as_view(), name="roles"),
+    path("roles/<str:role>", RoleView.as_view(), name="role"),
 ]

@@ -6,6 +6,7 @@ from tokens.clients.administration import urls as client_urls
 from tokens.keys import views as wellknown_views
 from tokens.keys.administration import urls as key_urls
 from tokens.oauth.authorize import upstream_views
+from tokens.oauth.consent import staff_views as consent_staff_views
 from tokens.oauth.consent import views as consent_views
 from tokens.oauth.discovery import metadata
 from tokens.sessions import views as session_views
@@ -40,6 +41,13 @@ access_urlpatterns: list[URLPattern] = [
 #: Under /api/v1/.
 staff_urlpatterns: list[URLPattern] = [
     path("users/<uuid:user_id>/sessions", staff_views.UserSessionsView.as_view(), name="user-sessions"),
+    path("users/<uuid:user_id>/sessions/<uuid:session_id>", staff_views.UserSessionView.as_view(), name="user-session"),
+    path("users/<uuid:user_id>/consents", consent_staff_views.UserConsentsView.as_view(), name="user-consents"),
+    path(
+        "users/<uuid:user_id>/consents/<uuid:client_id>",
+        consent_staff_views.UserConsentView.as_view(),
+        name="user-consent",
+    ),
     *client_urls.staff_urlpatterns,
     *key_urls.staff_urlpatterns,
     *provider_urls.staff_urlpatterns,

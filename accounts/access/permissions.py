@@ -106,10 +106,22 @@ class InvitationPermission(StaffPermission):
     }
 
 
-class MfaResetPermission(StaffPermission):
-    """The right to take away second factors."""
+class WayInPermission(StaffPermission):
+    """Rights over what people sign in with: to see it, and to take it away."""
 
-    needed: ClassVar[dict[str, str]] = {"DELETE": REMOVE_FACTORS}
+    needed: ClassVar[dict[str, str]] = {"GET": VIEW_USERS, "DELETE": REMOVE_FACTORS}
+
+
+class PasswordPermission(StaffPermission):
+    """The right to set the passwords of others."""
+
+    needed: ClassVar[dict[str, str]] = {"PUT": CHANGE_USERS}
+
+
+class KeptDevicePermission(StaffPermission):
+    """Rights over the devices on which others are not asked for their second factor."""
+
+    needed: ClassVar[dict[str, str]] = {"GET": "accounts.view_keptdevice", "DELETE": "accounts.delete_keptdevice"}
 
 
 class AuditPermission(StaffPermission):
@@ -121,7 +133,12 @@ class AuditPermission(StaffPermission):
 class RolePermission(StaffPermission):
     """Rights over roles themselves: Django's group permissions."""
 
-    needed: ClassVar[dict[str, str]] = {"GET": "auth.view_group", "POST": "auth.add_group"}
+    needed: ClassVar[dict[str, str]] = {
+        "GET": "auth.view_group",
+        "POST": "auth.add_group",
+        "PATCH": "auth.change_group",
+        "DELETE": "auth.delete_group",
+    }
 
 
 class StaffView(AsyncAPIView):
@@ -215,9 +232,20 @@ def caller_id(request: ApiRequest) -> uuid.UUID:
     return user_id
 
 
+def require_factor(request: ApiRequest) -> None:
+    """Raise ``MfaEnrolmentRequired`` unless a second factor was proved in the caller's session, or it is a machine."""
+    if _has_shown_none(request.user):
+        raise MfaEnrolmentRequired
+
+
 def _lacks_factor(caller: Any) -> bool:
-    """Tell whether a person's session has seen no second factor where staff need one; a machine has none to show."""
-    return settings.IRONAUTH_STAFF_MFA == "required" and not caller.is_machine and "mfa" not in caller.amr.split()
+    """Tell whether a person's session has seen no second factor where staff need one."""
+    return settings.IRONAUTH_STAFF_MFA == "required" and _has_shown_none(caller)
+
+
+def _has_shown_none(caller: Any) -> bool:
+    """Tell whether a person's session has seen no second factor; a machine has none to show."""
+    return not caller.is_machine and "mfa" not in caller.amr.split()
 
 
 def _is_right(permission: object) -> bool:

@@ -24,15 +24,17 @@ SEE_PROVIDERS: Final = "accounts.see_providers"
 CHANGE_PROVIDERS: Final = "accounts.change_providers"
 #: The rights that each scope covers. A right belongs to one scope.
 SCOPES: Final[Mapping[str, frozenset[str]]] = MappingProxyType({
-    "users:read": frozenset({VIEW_USERS}),
-    "users:write": frozenset({ADD_USERS, CHANGE_USERS}),
+    "users:read": frozenset({VIEW_USERS, "accounts.view_keptdevice", "tokens.view_consent"}),
+    "users:write": frozenset({
+        ADD_USERS, CHANGE_USERS, "accounts.delete_keptdevice", "tokens.delete_session", "tokens.delete_consent",
+    }),
     "users:delete": frozenset({DELETE_USERS}),
     "users:mfa": frozenset({REMOVE_FACTORS}),
     "users:verify": frozenset({VERIFY_EMAIL}),
     "invitations:read": frozenset({"accounts.view_invitation"}),
     "invitations:write": frozenset({"accounts.add_invitation", "accounts.delete_invitation"}),
     "roles:read": frozenset({"auth.view_group"}),
-    "roles:write": frozenset({"auth.add_group"}),
+    "roles:write": frozenset({"auth.add_group", "auth.change_group", "auth.delete_group"}),
     "audit:read": frozenset({VIEW_AUDIT}),
     "clients:read": frozenset({"tokens.view_oauthclient"}),
     "clients:write": frozenset({

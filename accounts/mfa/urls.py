@@ -19,6 +19,3 @@ access_urlpatterns: list[URLPattern] = [
     path("mfa/passkeys/options", passkey_views.PasskeyOptionsView.as_view(), name="mfa-passkeys-options"),
     path("mfa/passkeys/<uuid:passkey_id>", passkey_views.PasskeyView.as_view(), name="mfa-passkey"),
 ]
-staff_urlpatterns: list[URLPattern] = [
-    path("users/<uuid:user_id>/mfa", views.UserMfaView.as_view(), name="user-mfa"),
-]

@@ -149,7 +149,7 @@ async def set_role(*, actor_id: uuid.UUID, user_id: uuid.UUID, role: str, member
     except IntegrityError as error:
         if not refers_to_nothing(error):
             raise
-        raise NotFound(staff_units.NO_ROLE) from error  # deleted in this very moment
+        raise NotFound(role_units.NO_ROLE) from error  # deleted in this very moment
     event = "role_given" if member else "role_taken"
     get_logger().info(event, user_id=str(user_id), by=str(actor_id), fields=[role])
 
@@ -192,11 +192,6 @@ async def create_role(*, actor_id: uuid.UUID, name: str, permissions: list[str])
 async def require_roles(names: Iterable[str]) -> None:
     """Raise ``ValidationFailed`` naming every role of ``names`` that does not exist."""
     await database().read(staff_units.require_roles, names)
-
-
-async def require_permissions(names: Iterable[str]) -> None:
-    """Raise ``ValidationFailed`` naming every permission of ``names`` that does not exist."""
-    await database().read(role_units.require_permissions, names)
 
 
 def _conflict(error: IntegrityError) -> EmailTaken | ValidationFailed:

@@ -35,6 +35,7 @@ from accounts.outbox import tokens as email_tokens
 from accounts.outbox.kinds import Kind
 from accounts.outbox.tokens import Purpose
 from accounts.privacy import queries as deletion_queries
+from accounts.staff.roles.units import NO_ROLE
 from accounts.users import paging, rules
 from accounts.users import queries as user_queries
 from accounts.users.models import User
@@ -48,7 +49,6 @@ _PLAIN: Final = ("email", "name", "is_active", "is_staff", "is_superuser")
 #: What others believe of a person because it is said here: its values are in the trail.
 _BELIEVED: Final = ("email_verified", "is_staff", "is_superuser")
 _FILTERS: Final = frozenset({"being_deleted", "search", "is_active", "is_staff", "role"})
-NO_ROLE: Final = "There is no such role: GET /api/v1/roles lists them."
 _NO_USER: Final = "There is no user with this id."
 _ROLE: Final = CompiledSelect(
     lambda: (

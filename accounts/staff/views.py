@@ -1,16 +1,13 @@
 """Staff over HTTP: users, roles and the audit trail. Rights are Django model permissions (``permissions``)."""
 
 import uuid
-from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, Final
+from typing import Final
 
 from django.http import StreamingHttpResponse
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
-from rest_framework import exceptions as drf
 from rest_framework.permissions import IsAuthenticated
 from rest_framework.response import Response
-from rest_framework.serializers import BaseSerializer
 
 from accounts.access.permissions import (
     AuditPermission,
@@ -20,18 +17,19 @@ from accounts.access.permissions import (
     UserPermission,
     caller_id,
 )
+from accounts.access.validation import validated_naming_unknown
 from accounts.audit import exporting
 from accounts.audit.exporting import Format
 from accounts.audit.outputs import AuditPage
 from accounts.errors import DeletionPending, EmailTaken, LastSuperuser, RoleExists, StepUpRequired, UserProtected
 from accounts.staff import services as staff_services
 from accounts.staff.inputs import AuditExportInput, AuditListInput, RoleListInput, UserListInput
+from accounts.staff.roles import services as role_services
 from accounts.users import step_up
 from accounts.users.inputs import RoleCreateInput, UserCreateInput, UserPatchInput
 from accounts.users.outputs import RoleOut, RolePage, UserOut, UserPage
 from accounts.users.signed_in import signed_in
 from ironauth.infrastructure.api.parsers import validated_query
-from ironauth.infrastructure.api.problem import flatten
 from ironauth.infrastructure.api.views import ApiRequest
 from ironauth.infrastructure.core.errors import NotFound, PermissionDenied, ValidationFailed
 
@@ -70,7 +68,7 @@ class UsersView(StaffView):
         Making staff, giving roles, and calling the address verified need a sign-in or step-up of the last ten minutes;
         the last needs the permission accounts.verify_email too.
         """
-        values = await _validated(self, request, UserCreateInput, "roles", staff_services.require_roles)
+        values = await validated_naming_unknown(self, request, UserCreateInput, "roles", staff_services.require_roles)
         if any(values[name] for name in _SENSITIVE_WHEN_NEW):
             step_up.require_recent(signed_in(request))
         user = await staff_services.create_user(actor_id=caller_id(request), values=values)
@@ -115,7 +113,7 @@ class UserView(StaffView):
         ``email_verified``, on which applications rely; it needs the permission accounts.verify_email too. The address
         before gets a message.
         """
-        values = await _validated(self, request, UserPatchInput, "roles", staff_services.require_roles)
+        values = await validated_naming_unknown(self, request, UserPatchInput, "roles", staff_services.require_roles)
         if _SENSITIVE & values.keys():
             step_up.require_recent(signed_in(request))
         return await staff_services.update_user(actor_id=caller_id(request), user_id=user_id, values=values)
@@ -210,8 +208,8 @@ class RolesView(StaffView):
 
         Needs a sign-in or step-up of the last ten minutes.
         """
-        require = staff_services.require_permissions
-        values = await _validated(self, request, RoleCreateInput, "permissions", require)
+        require = role_services.require_permissions
+        values = await validated_naming_unknown(self, request, RoleCreateInput, "permissions", require)
         step_up.require_recent(signed_in(request))
         return Response(await staff_services.create_role(actor_id=caller_id(request), **values), status=201)
 
@@ -268,29 +266,3 @@ class AuditExportView(StaffView):
             actor_id=caller_id(request), session_id=signed_in(request).session_id, filters=query, form=form
         )
         return StreamingHttpResponse(parts, content_type=form.media_type, headers=exporting.file_name(form))
-
-
-async def _validated(
-    view: StaffView,
-    request: ApiRequest,
-    serializer: type[BaseSerializer[Any]],
-    field: str,
-    require: Callable[[Iterable[str]], Awaitable[None]],
-) -> dict[str, Any]:
-    """Return the body as validated; when it is not valid, name the unknown items of ``field`` as well.
-
-    In a valid body the unit of work finds them, in its own transaction.
-    """
-    try:
-        return await view.validated(request, serializer)
-    except drf.ValidationError as refused:
-        given: Any = request.data.get(field) if isinstance(refused.detail, dict) else None
-        bad: Any = refused.detail.get(field, {}) if isinstance(refused.detail, dict) else {}
-        await view.require_rights(request)  # before anything is looked up: what exists is nobody else's business
-        judged = isinstance(given, list) and isinstance(bad, dict)  # else it was refused as a whole
-        names = [name for at, name in enumerate(given) if at not in bad] if judged else []
-        try:
-            await require(names)
-        except ValidationFailed as unknown:
-            raise ValidationFailed(errors=(*flatten(refused.detail), *unknown.errors)) from refused
-        raise

@@ -218,3 +218,10 @@ class RoleCreateInput(serializers.Serializer[Any]):
 
     name = TextField(normalise=str.strip, validate=validate_role_name)
     permissions = serializers.ListField(child=PermissionField(), required=False, default=list, max_length=1000)
+
+
+class RolePatchInput(serializers.Serializer[Any]):
+    """Body of ``PATCH /roles/{role}``: what is absent stays; ``permissions`` replaces all of them."""
+
+    name = TextField(required=False, normalise=str.strip, validate=validate_role_name)
+    permissions = serializers.ListField(child=PermissionField(), required=False, max_length=1000)

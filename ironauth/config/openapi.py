@@ -78,6 +78,9 @@ TAGS_BY_PATH = {
     "/api/v1/users/invitations": "invitations",
     **dict.fromkeys(("/api/v1/roles", "/api/v1/users/{user_id}/roles"), "roles"),
     "/api/v1/audit": "audit",
+    **dict.fromkeys(
+        (f"/api/v1/users/{{user_id}}/{part}" for part in ("password", "mfa", "identities", "kept-devices")), "ways-in"
+    ),
     "/api/v1/users/{user_id}/": "support",
     "/api/v1/users": "people",
     "/api/v1/clients": "clients",
@@ -90,7 +93,7 @@ TAGS_BY_PATH = {
 
 #: Chapters of operations that ask for a right of staff.
 STAFF_CHAPTERS = frozenset(
-    {"people", "support", "roles", "invitations", "audit", "clients", "keys", "providers", "staff"}
+    {"people", "support", "ways-in", "roles", "invitations", "audit", "clients", "keys", "providers", "staff"}
 )
 
 SPECTACULAR_SETTINGS: dict[str, object] = {
@@ -120,6 +123,7 @@ SPECTACULAR_SETTINGS: dict[str, object] = {
             "description": "Other people's accounts; needs the rights (Django model permissions) for it",
         },
         {"name": "support", "description": "What staff do for a person and their sessions; needs the rights for it"},
+        {"name": "ways-in", "description": "What a person signs in with, for staff; needs the rights for it"},
         {"name": "roles", "description": "Roles, and who has them; needs the rights for it"},
         {"name": "invitations", "description": "People asked to make an account; needs the rights for it"},
         {"name": "audit", "description": "The audit trail; needs the right to read it"},

@@ -35,8 +35,10 @@ WITHOUT = {
 NOT_WALKED = {
     "AddedPasskey",
     "IdentitiesOut",
+    "IdentityOut",
     "ConnectOut",
     "KeptDeviceOut",
+    "MessageOut",
     "AskedCode",
     "ConsentOut",
     "PasskeyOut",

@@ -113,12 +113,24 @@ UNREACHED: Final = (
         ("POST /api/v1/access/identities", "DELETE /api/v1/access/identities/{identity_id}"),
         "takes another provider, and is walked with one in tokens/upstream/tests/test_identities.py",
     )
+    | dict.fromkeys(
+        (
+            "DELETE /api/v1/users/{user_id}/mfa/totp",
+            "DELETE /api/v1/users/{user_id}/mfa/passkeys/{passkey_id}",
+            "DELETE /api/v1/users/{user_id}/identities/{identity_id}",
+        ),
+        "takes a second factor of the caller, and is walked with one in tokens/tests/test_ways_in_api.py",
+    )
     | {"GET /oauth/authorize": "takes a client's own addresses, and is walked in tokens/oauth/authorize/tests"}
     | {
         "DELETE /api/v1/users/invitations/{invitation_id}": "takes an invitation, and is walked with one in "
         "accounts/invitations/tests/test_invitations.py",
         "POST /api/v1/users/invitations/{invitation_id}/send": "takes an invitation, and is walked with one in "
         "tokens/tests/test_acts_api.py",
+        "POST /api/v1/users/{user_id}/messages/{message_id}/send": "takes a message that waits, and is walked with one "
+        "in tokens/tests/test_ways_in_api.py",
+        "DELETE /api/v1/users/{user_id}/kept-devices/{device_id}": "takes a kept device, and is walked with one in "
+        "tokens/tests/test_ways_in_api.py",
         "POST /api/v1/users/{user_id}/restore": "takes an account that is being deleted, and is walked with one in "
         "tokens/tests/test_acts_api.py",
     }
@@ -296,7 +308,11 @@ class Server:
             person.update(PUSHED)
         if label == "POST /oauth/device_authorization":
             person["scope"] = PUSHED["scope"]
-        if label == "DELETE /api/v1/access/consents/{client_id}":
+        Group.objects.get_or_create(name=ROLE)  # another request may have renamed or deleted it
+        if label in (
+            "DELETE /api/v1/access/consents/{client_id}",
+            "DELETE /api/v1/users/{user_id}/consents/{client_id}",
+        ):
             person["client_id"] = str(self.application.pk)
             Consent.objects.create(user_id=person["user_id"], client=self.application, scope=PUSHED["scope"])
         self.prepare_act(label, person)

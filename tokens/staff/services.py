@@ -1,5 +1,6 @@
 """What staff do with other people's sessions."""
 
+from typing import Final
 from uuid import UUID
 
 from accounts.access.rights import CHANGE_USERS, VIEW_USERS, for_holder, target_of
@@ -12,8 +13,11 @@ from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.telemetry.logs import get_logger
 from tokens.principal import Principal
 from tokens.sessions import queries as session_queries
+from tokens.sessions.ends import thrown_out
 from tokens.sessions.outputs import SessionOut
 
+#: The right to end single sessions; the admin asks for it too.
+END_SESSION: Final = "tokens.delete_session"
 log = get_logger()
 
 
@@ -47,6 +51,23 @@ async def end_sessions(*, caller: Principal, user_id: UUID) -> None:
     log.info("all_sessions_ended", user_id=str(user_id), by=str(caller.id))
 
 
+async def end_session(*, caller: Principal, user_id: UUID, session_id: UUID) -> None:
+    """End one session of a user.
+
+    Args:
+        caller: The member of staff.
+        user_id: The user whose session it is.
+        session_id: The session.
+
+    Raises:
+        PermissionDenied: (403) the caller has not ``tokens.delete_session``, or the user is a superuser and the caller
+            is not.
+        NotFound: (404) there is no such user, or no such live session of theirs.
+    """
+    await database().write(_end_one, caller_id=caller.id, user_id=user_id, session_id=session_id)
+    log.info("session_ended", user_id=str(user_id), session_id=str(session_id), by=str(caller.id))
+
+
 def _list(*, caller: Principal, user_id: UUID) -> list[SessionOut]:
     """Unit of work: 1 query, 2 where some are of OAuth clients, or to tell an unknown user from one without any."""
     found = session_queries.of_user(user_id=user_id, current_id=caller.session_id)
@@ -63,3 +84,13 @@ def _end_all(*, caller_id: UUID, user_id: UUID) -> None:
     rights.require_above(user)
     user_queries.end_sessions(user_id)
     audit.record(Event.SESSIONS_ENDED, actor_id=caller_id, user_id=user_id)
+
+
+def _end_one(*, caller_id: UUID, user_id: UUID, session_id: UUID) -> None:
+    """Unit of work: what the admin's action does to one session."""
+    rights, user = target_of(caller_id, user_id, END_SESSION)
+    if user is None:
+        raise NotFound("There is no such user.")
+    rights.require_above(user)
+    if not thrown_out.end_one(session_id=session_id, user_id=user_id, actor_id=caller_id):
+        raise NotFound("This person has no such live session.")

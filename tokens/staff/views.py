@@ -1,12 +1,13 @@
 """Users' sessions, for staff."""
 
+from typing import ClassVar
 from uuid import UUID
 
 from django.http import HttpResponse
 from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework.permissions import IsAuthenticated
 
-from accounts.access.permissions import MembershipPermission, StaffView
+from accounts.access.permissions import MembershipPermission, StaffPermission, StaffView
 from ironauth.infrastructure.api.parsers import NoParameters, validated_query
 from ironauth.infrastructure.api.views import ApiRequest
 from ironauth.infrastructure.core.errors import NotFound, PermissionDenied, ValidationFailed
@@ -53,4 +54,34 @@ class UserSessionsView(StaffView):
     async def delete(self, request: ApiRequest, user_id: UUID) -> HttpResponse:
         """End every session of the user at once."""
         await staff_services.end_sessions(caller=request.auth, user_id=user_id)
+        return no_content()
+
+
+class EndSessionPermission(StaffPermission):
+    """The right to end single sessions of others."""
+
+    needed: ClassVar[dict[str, str]] = {"DELETE": staff_services.END_SESSION}
+
+
+class UserSessionView(StaffView):
+    """DELETE /api/v1/users/{id}/sessions/{session_id}."""
+
+    permission_classes = (IsAuthenticated, EndSessionPermission)
+    rights_in_unit = frozenset({"DELETE"})
+
+    @extend_schema(
+        operation_id="users_session_end",
+        summary="End one session of a user",
+        request=None,
+        responses={
+            204: OpenApiResponse(None, "The session is over."),
+            400: TwoCredentials,
+            401: InvalidToken,
+            403: PermissionDenied,
+            404: NotFound,
+        },
+    )
+    async def delete(self, request: ApiRequest, user_id: UUID, session_id: UUID) -> HttpResponse:
+        """End the session, and what began in it; the device is asked for the second factor again."""
+        await staff_services.end_session(caller=request.auth, user_id=user_id, session_id=session_id)
         return no_content()

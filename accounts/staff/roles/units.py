@@ -9,18 +9,21 @@ from django.contrib.auth.models import Group, Permission
 from django.db import DEFAULT_DB_ALIAS
 from django.db.models import CharField, IntegerField, QuerySet
 
-from accounts.access.rights import rights_of
+from accounts.access.rights import permissions_of, rights_of
+from accounts.access.roles import with_permissions
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event
+from accounts.errors import RoleExists
 from accounts.users.outputs import RoleOut
 from ironauth.infrastructure.api import paging
 from ironauth.infrastructure.api.paging import Cursor, Page
 from ironauth.infrastructure.cache.query_cache import table_changed
-from ironauth.infrastructure.core.errors import FieldError, ValidationFailed
+from ironauth.infrastructure.core.errors import FieldError, NotFound, ValidationFailed
 from ironauth.infrastructure.db.compiled import CompiledNumberedInsert, CompiledOfMany, CompiledSelect, Param
 
 #: What ``ordering`` may name. Names are unique, so that a name alone is a place in the list.
 ORDERINGS: Final = ("name", "-name")
+NO_ROLE: Final = "There is no such role: GET /api/v1/roles lists them."
 _NO_ID: Final = uuid.UUID(int=0)
 _GRANTED: Final = CompiledOfMany(
     lambda: Group.permissions.through.objects.values_list(
@@ -92,6 +95,87 @@ def create_role(*, actor_id: uuid.UUID, name: str, permissions: Iterable[str]) -
         group.permissions.add(*granted.values())  # it has none: nothing to compare with
     table_changed(Group)
     return RoleOut(name=name, permissions=tuple(sorted(granted)))
+
+
+def role_by_name(name: str) -> RoleOut:
+    """Return one role. Two queries.
+
+    Raises:
+        NotFound: There is none of this name.
+    """
+    return _role_out(_existing(name))
+
+
+def change_role(*, actor_id: uuid.UUID, name: str, values: Mapping[str, Any]) -> RoleOut:
+    """Change the name of a role or what it grants; what keeps its value is no change and leaves no trace.
+
+    Args:
+        actor_id: The member of staff.
+        name: Of the role, not yet judged.
+        values: The validated input; a field that is not in it stays as it is.
+
+    Raises:
+        NotFound: There is no such role.
+        PermissionDenied: The caller may not change roles, or lacks something that it grants, or is to grant.
+        ValidationFailed: A permission is unknown.
+        RoleExists: Another role has the name.
+    """
+    rights = rights_of(actor_id)
+    rights.require("auth.change_group")
+    role = _existing(name, locked=True)
+    held = permissions_of(role)
+    rights.require_grants(name, held)
+    new_name: str = values.get("name", name)
+    details: dict[str, object] = {}
+    if "permissions" in values:
+        wanted = _permissions(set(values["permissions"]))
+        rights.require(*wanted)
+        moved = {"permissions_given": sorted(wanted.keys() - held), "permissions_taken": sorted(held - wanted.keys())}
+        details = {key: names for key, names in moved.items() if names}
+    fields = [*(["name"] if new_name != name else ()), *(["permissions"] if details else ())]
+    if new_name != name:
+        if Group.objects.filter(name=new_name).exists():
+            raise RoleExists
+        role.name = new_name
+        role.save(update_fields=["name"])  # tells every member's sessions
+        details = {**details, "before": name}
+    if "permissions" in fields:
+        role.permissions.set(wanted.values())
+    if fields:
+        audit.record(Event.ROLE_CHANGED, actor_id=actor_id, details={"role": new_name, "fields": fields, **details})
+    return _role_out(_existing(new_name))
+
+
+def delete_role(*, actor_id: uuid.UUID, name: str) -> None:
+    """Delete a role; who had it has it no more, at once.
+
+    Args:
+        actor_id: The member of staff.
+        name: Of the role, not yet judged.
+
+    Raises:
+        NotFound: There is no such role.
+        PermissionDenied: The caller may not delete roles, or lacks something that this one grants.
+    """
+    rights = rights_of(actor_id)
+    rights.require("auth.delete_group")
+    role = _existing(name, locked=True)
+    rights.require_grants(name, permissions_of(role))
+    audit.record(Event.ROLE_DELETED, actor_id=actor_id, details={"role": name})
+    role.delete()
+
+
+def _existing(name: str, *, locked: bool = False) -> Group:
+    """Return the role of this name with what it grants; raises ``NotFound``."""
+    roles = with_permissions(Group.objects.filter(name=name))
+    found = None if "\x00" in name else (roles.select_for_update() if locked else roles).first()
+    if found is None:
+        raise NotFound(NO_ROLE)
+    return found
+
+
+def _role_out(role: Group) -> RoleOut:
+    return RoleOut(name=role.name, permissions=tuple(sorted(permissions_of(role))))
 
 
 def require_permissions(names: Iterable[str]) -> None:

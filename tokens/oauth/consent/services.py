@@ -1,5 +1,6 @@
 """What people do about applications they have let in."""
 
+from collections.abc import Iterable
 from datetime import datetime
 from uuid import UUID
 
@@ -9,6 +10,7 @@ from ironauth.infrastructure.core.errors import NotFound
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.telemetry.logs import get_logger
 from tokens.oauth.consent import units as consent_units
+from tokens.oauth.models import Consent
 from tokens.principal import Principal
 
 
@@ -23,8 +25,7 @@ class ConsentOut(msgspec.Struct, frozen=True):
 
 async def list_consents(*, principal: Principal) -> list[ConsentOut]:
     """Return what the caller has allowed, the newest first."""
-    found = await database().read(consent_units.of_person, principal.id)
-    return [ConsentOut(one.client_id, one.client.name, one.scope, one.created_at) for one in found]
+    return _told(await database().read(consent_units.of_person, principal.id))
 
 
 async def revoke_consent(*, principal: Principal, client_id: UUID) -> None:
@@ -40,3 +41,36 @@ async def revoke_consent(*, principal: Principal, client_id: UUID) -> None:
     if not await database().write(consent_units.revoke, user_id=principal.id, client_id=client_id):
         raise NotFound("You have allowed no such application: see /api/v1/access/consents for those you have.")
     get_logger().info("consent_revoked", user_id=str(principal.id), client_id=str(client_id))
+
+
+async def list_of_user(*, actor_id: UUID, user_id: UUID) -> list[ConsentOut]:
+    """Return what somebody else has allowed, the newest first.
+
+    Args:
+        actor_id: The member of staff, or the machine.
+        user_id: The person.
+
+    Raises:
+        PermissionDenied: Without ``tokens.view_consent``.
+        NotFound: There is no such user.
+    """
+    return _told(await database().read(consent_units.of_person_for_staff, actor_id=actor_id, user_id=user_id))
+
+
+async def revoke_by_staff(*, actor_id: UUID, user_id: UUID, client_id: UUID) -> None:
+    """Take back what somebody else has allowed a client, and end its sessions with them.
+
+    Args:
+        actor_id: The member of staff, or the machine.
+        user_id: The person.
+        client_id: The client's primary key.
+
+    Raises:
+        DomainError: What ``units.revoke_by_staff`` raises.
+    """
+    await database().write(consent_units.revoke_by_staff, actor_id=actor_id, user_id=user_id, client_id=client_id)
+    get_logger().info("consent_revoked", user_id=str(user_id), client_id=str(client_id), by=str(actor_id))
+
+
+def _told(found: Iterable[Consent]) -> list[ConsentOut]:
+    return [ConsentOut(one.client_id, one.client.name, one.scope, one.created_at) for one in found]

@@ -1,19 +1,27 @@
 """Units of work on what people have allowed clients: ask for it, remember it, list it, take it back."""
 
 from collections.abc import Sequence
+from typing import Final
 from uuid import UUID
 
 from django.db import transaction
 
+from accounts.access.rights import rights_of, target_of
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event
+from accounts.users.models import User
 from ironauth.infrastructure.core import clock
+from ironauth.infrastructure.core.errors import NotFound
 from tokens.oauth.models import AuthorizationCode, Consent, DeviceGrant
 from tokens.protocol import scope_set, scope_text
 from tokens.sessions import units as sessions
 from tokens.sessions.models import Session
 
 Reason = Session.RevokeReason
+#: Rights of staff; the admin asks for them too.
+SEE: Final = "tokens.view_consent"
+REVOKE: Final = "tokens.delete_consent"
+_NO_USER: Final = "There is no user with this id."
 
 
 def allowed(*, user_id: UUID, client_id: UUID) -> frozenset[str]:
@@ -70,6 +78,46 @@ def revoke(*, user_id: UUID, client_id: UUID) -> bool:
         return False
     revoke_each([found], actor_id=user_id, reason=Reason.ENDED_BY_USER)
     return True
+
+
+def of_person_for_staff(*, actor_id: UUID, user_id: UUID) -> list[Consent]:
+    """Return the consents of somebody else.
+
+    Args:
+        actor_id: The member of staff, or the machine.
+        user_id: The person.
+
+    Raises:
+        PermissionDenied: Without ``tokens.view_consent``.
+        NotFound: There is no such user.
+    """
+    rights_of(actor_id).require(SEE)
+    found = of_person(user_id)
+    if not found and not User.objects.filter(pk=user_id).exists():
+        raise NotFound(_NO_USER)
+    return found
+
+
+def revoke_by_staff(*, actor_id: UUID, user_id: UUID, client_id: UUID) -> None:
+    """Take back what somebody else allowed a client.
+
+    Args:
+        actor_id: The member of staff, or the machine.
+        user_id: The person.
+        client_id: The client's primary key.
+
+    Raises:
+        PermissionDenied: Without ``tokens.delete_consent``, and for a superuser where the caller is none.
+        NotFound: There is no such user, or no such consent of theirs.
+    """
+    rights, user = target_of(actor_id, user_id, REVOKE)
+    if user is None:
+        raise NotFound(_NO_USER)
+    rights.require_above(user)
+    found = Consent.objects.filter(user_id=user_id, client_id=client_id).select_related("client").first()
+    if found is None:
+        raise NotFound("This person has allowed no such application.")
+    revoke_each([found], actor_id=actor_id, reason=Reason.ENDED_BY_STAFF)
 
 
 @transaction.atomic
