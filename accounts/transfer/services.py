@@ -46,11 +46,11 @@ def import_people(
         source: Its name.
         run: What new accounts are noted under; None judges and writes nothing.
         update: Whether people imported before are brought up to what the source says now.
-        tell: Called with each record's outcome.
+        tell: Called with each record's outcome, in the order of the records.
     """
     counts: Counter[str] = Counter()
     seen: set[bytes] = set()
-    batch: list[tuple[int, Person]] = []
+    batch: list[tuple[int, Person | Refused]] = []  # in the order of the file, and told in it
 
     def told(one: RecordOutcome) -> None:
         counts[one.outcome] += 1
@@ -58,24 +58,23 @@ def import_people(
         tell(one)
 
     def flush() -> None:
-        people = [person for _number, person in batch]
+        people = [one for _number, one in batch if isinstance(one, Person)]
         if run is None:
             here = units.known(source, people)
             outcomes = {person.external_id: units.judge(person, here) for person in people}
         else:
             outcomes = units.write(run, people, update=update)
-        for number, person in batch:
-            outcome, user_id = outcomes[person.external_id]
-            notes = person.notes if outcome == records.CREATED else frozenset()
-            told(RecordOutcome(number, person.external_id, outcome, notes, user_id))
+        for number, one in batch:
+            if isinstance(one, Refused):
+                told(RecordOutcome(number, one.external_id, one.reason.value))
+                continue
+            outcome, user_id = outcomes[one.external_id]
+            notes = one.notes if outcome == records.CREATED else frozenset()
+            told(RecordOutcome(number, one.external_id, outcome, notes, user_id))
         batch.clear()
 
     for number, record in enumerate(found, start=1):
-        verdict = record if isinstance(record, Refused) else judged(record, seen)
-        if isinstance(verdict, Refused):
-            told(RecordOutcome(number, verdict.external_id, verdict.reason.value))
-            continue
-        batch.append((number, verdict))
+        batch.append((number, record if isinstance(record, Refused) else judged(record, seen)))
         if len(batch) == BATCH:
             flush()
     if batch:

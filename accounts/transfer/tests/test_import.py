@@ -108,6 +108,20 @@ def test_again_leaves_people_alone(run: Import) -> None:
     assert User.objects.count() == 2
 
 
+@pytest.mark.parametrize("options", [(), ("--dry-run",)])
+def test_the_report_has_the_order_of_the_file(
+    run: Import, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
+) -> None:
+    """Who is refused at once stands between the others, also where a batch ends there, or has nobody else."""
+    monkeypatch.setattr("accounts.transfer.services.BATCH", 3)
+    bad = {"email": ""}
+    rows = (row(1, **bad), row(2), row(3), row(4, **bad), row(5, **bad), row(6, **bad), row(7), row(8, **bad))
+    run(*rows, options=options)
+    lines = [json.loads(line) for line in (tmp_path / "report.jsonl").read_text().splitlines()]
+    assert [(line["record"], line["id"]) for line in lines] == [(number, str(number)) for number in range(1, 9)]
+    assert [line["id"] for line in lines if line["outcome"] == "created"] == ["2", "3", "7"]
+
+
 def test_the_report_has_the_ids_of_here(run: Import, tmp_path: Path) -> None:
     """Each with the id there, where there is an account; an application changes its references with it."""
 

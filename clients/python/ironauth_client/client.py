@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from threading import Lock
 from time import monotonic
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar
 
 import httpx
 
@@ -17,6 +17,7 @@ from ironauth_client.presented import Presented
 from ironauth_client.provider import Answer, Provider, Steps
 from ironauth_client.tokens import Claims
 
+T = TypeVar("T")  # in the form that Python 3.11 reads
 LONGEST_ANSWER: Final = 256 * 1024  # bytes; more is refused while it arrives
 
 
@@ -93,7 +94,7 @@ class Client:
                 self.run(self.provider.refresh_keys(kid))
         return kid
 
-    def run[T](self, steps: Steps[T]) -> T:
+    def run(self, steps: Steps[T]) -> T:
         """Ask the server what ``steps`` ask; return what they find. Raises ``ProviderUnavailable``."""
         try:
             request = next(steps)
@@ -162,7 +163,7 @@ class AsyncClient:
         """Return what the server says of a token, now or ``introspection_s`` ago. Raises ``ProviderUnavailable``."""
         return await self.run(self.provider.introspect(token))
 
-    async def run[T](self, steps: Steps[T]) -> T:
+    async def run(self, steps: Steps[T]) -> T:
         """Ask the server what ``steps`` ask; return what they find. Raises ``ProviderUnavailable``."""
         try:
             request = next(steps)

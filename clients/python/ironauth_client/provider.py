@@ -12,7 +12,7 @@ from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from threading import Lock
-from typing import Any, Final
+from typing import Any, Final, TypeAlias, TypeVar
 from urllib.parse import quote, urlsplit
 
 import httpx
@@ -46,7 +46,8 @@ class Answer:
         return found
 
 
-type Steps[T] = Generator[httpx.Request, Answer, T]
+T = TypeVar("T")  # in the form that Python 3.11 reads
+Steps: TypeAlias = Generator[httpx.Request, Answer, T]
 
 
 class Provider:

@@ -1,5 +1,9 @@
-"""Access tokens in Django REST framework: ``ironauth_client.rest_framework.IronAuthAuthentication``."""
+"""Access tokens in Django REST framework.
 
+``IronAuthAuthentication`` asks the database for nothing. ``LocalUserAuthentication`` gives this site's users.
+"""
+
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
@@ -9,8 +13,9 @@ from rest_framework.exceptions import APIException, AuthenticationFailed
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
+from ironauth_client.django import identities
 from ironauth_client.django.conf import client, setting
-from ironauth_client.errors import InvalidToken, ProviderUnavailable
+from ironauth_client.errors import InvalidToken, ProviderUnavailable, SignInFailed
 from ironauth_client.presented import presented
 from ironauth_client.tokens import Claims
 
@@ -29,6 +34,32 @@ class TokenUser:
     def pk(self) -> str:
         """The subject, which throttles count by."""
         return self.claims.subject
+
+    def get_all_permissions(self, obj: Any = None) -> frozenset[str]:
+        """Return the permissions that the token's scopes and its person's roles both give; none for a single object.
+
+        ``SCOPE_PERMISSIONS`` says what a client may do for somebody, ``ROLE_PERMISSIONS`` what the person may. Where
+        the site has one of the maps alone, that one counts; without any the token has no permission.
+        """
+        maps = ((setting("SCOPE_PERMISSIONS"), self.claims.scopes), (setting("ROLE_PERMISSIONS"), self.claims.roles))
+        given = [_given(held, names) for held, names in maps if held]
+        return frozenset.intersection(*given) if given and obj is None else frozenset()
+
+    def has_perm(self, perm: str, obj: Any = None) -> bool:
+        """Return whether the token has this permission, ``app_label.codename``."""
+        return perm in self.get_all_permissions(obj)
+
+    def has_perms(self, perm_list: Iterable[str], obj: Any = None) -> bool:
+        """Return whether the token has all of these permissions, as ``DjangoModelPermissions`` asks."""
+        return self.get_all_permissions(obj).issuperset(perm_list)
+
+    def has_module_perms(self, app_label: str) -> bool:
+        """Return whether the token has any permission of this application."""
+        return any(one.startswith(f"{app_label}.") for one in self.get_all_permissions())
+
+
+def _given(held: Mapping[str, Iterable[str]], names: Iterable[str]) -> frozenset[str]:
+    return frozenset(permission for name in names for permission in held.get(name, ()))
 
 
 class Unavailable(APIException):
@@ -60,12 +91,36 @@ class IronAuthAuthentication(BaseAuthentication):
         return self.user_of(claims), claims
 
     def user_of(self, claims: Claims) -> Any:
-        """Return the user for a token; a subclass may look one up by ``identities.find``."""
+        """Return the user for a token; ``LocalUserAuthentication`` looks one up."""
         return TokenUser(claims)
 
     def authenticate_header(self, request: Request) -> str:
         """Return what a request without a good token is told (RFC 6750 §3)."""
         return 'Bearer error="invalid_token"' if "Authorization" in request.headers else "Bearer"
+
+
+class LocalUserAuthentication(IronAuthAuthentication):
+    """``request.user`` is a user of this site, found by issuer and subject as at a sign-in; rights are Django's own.
+
+    Somebody new gets a user without a password, unless ``CREATE_USERS`` is False. The token has no address: a site
+    whose users are named by one makes them at a sign-in at its pages, or with ``Identity`` rows.
+    """
+
+    def user_of(self, claims: Claims) -> Any:
+        """Return the user.
+
+        Raises:
+            AuthenticationFailed: The token is a client's own, names nobody here, or somebody who is not active.
+        """
+        if claims.subject == claims.client_id:
+            raise AuthenticationFailed("The token is a client's own and names no person.", code="invalid_token")
+        try:
+            user = identities.find_or_create(claims).user
+        except SignInFailed as error:
+            raise AuthenticationFailed("No user here has this token.", code="invalid_token") from error
+        if not user.is_active:
+            raise AuthenticationFailed("The user is not active.", code="invalid_token")
+        return user
 
 
 class HasScopes(BasePermission):

@@ -42,37 +42,55 @@ print(json.dumps({"passed": browser.session["_auth_user_id"]}), flush=True)
 """
 
 
-#: Who the page's `user_of` finds, and what it refuses.
+#: Who the page's view finds, and what it refuses; and what the maps of the page give.
 PEOPLE = """\
 from django.contrib.auth.models import User
 from django.test import TestCase, override_settings
+from django.conf import settings
 from ironauth_client.django.models import Identity
+from ironauth_client.rest_framework import IronAuthAuthentication
 from ironauth_client.testing import FakeIssuer
-from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.test import APIRequestFactory
 
-from shop.people import PersonAuthentication
+from shop.people import Me
 
 fake = FakeIssuer()
-SETTING = {"ISSUER": fake.issuer, "CLIENT_ID": "orders-api", "TRANSPORT": fake.transport}
+SETTING = {**settings.IRONAUTH_CLIENT, "ISSUER": fake.issuer, "TRANSPORT": fake.transport}
+
+
+def request_with(**claims):
+    token = fake.access_token(**{"sub": "ann", "scope": "account", **claims})
+    return APIRequestFactory().get("/", headers={"Authorization": f"Bearer {token}"})
 
 
 @override_settings(IRONAUTH_CLIENT=SETTING)
 class PeopleTests(TestCase):
-    def asked(self):
-        token = fake.access_token(sub="ann", scope="account")
-        request = APIRequestFactory().get("/", headers={"Authorization": f"Bearer {token}"})
-        return PersonAuthentication().authenticate(request)[0]
+    def asked(self, **claims):
+        return Me.as_view()(request_with(**claims))
 
     def test_a_user_of_the_table(self):
-        with self.assertRaises(AuthenticationFailed):
-            self.asked()
         user = User.objects.create_user("ann")
         Identity.objects.create(user=user, issuer=fake.issuer, subject="ann")
-        self.assertEqual(self.asked(), user)
+        self.assertEqual(self.asked().data, {"user": user.pk, "staff": False})
+        self.assertEqual(self.asked(scope="orders:read").status_code, 403)
         User.objects.update(is_active=False)
-        with self.assertRaises(AuthenticationFailed):
-            self.asked()
+        self.assertEqual(self.asked().status_code, 401)
+
+    def test_somebody_new(self):
+        with override_settings(IRONAUTH_CLIENT={**SETTING, "CREATE_USERS": False}):
+            self.assertEqual(self.asked().status_code, 401)
+        self.assertEqual(self.asked().status_code, 200)
+        self.assertEqual(self.asked().data["user"], User.objects.get().pk)
+        self.assertEqual(self.asked(sub=fake.client_id).status_code, 401)
+
+    def test_permissions_without_users(self):
+        def may(**claims):
+            user, _ = IronAuthAuthentication().authenticate(request_with(**claims))
+            return user.has_perm("shop.change_order")
+
+        self.assertTrue(may(scope="orders:write", roles=["clerks"]))
+        self.assertFalse(may(scope="orders:read", roles=["clerks"]))
+        self.assertFalse(may(scope="orders:write", roles=["guests"]))
 """
 #: nginx with the location of a page before one that answers itself.
 WEB_SERVER = """\

@@ -1,17 +1,33 @@
 """Offline verification of access tokens, against a fake issuer."""
 
+import ast
 import hashlib
 import hmac
 import json
+import re
 import time
 from base64 import urlsafe_b64encode
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 from ironauth_client import AsyncClient, Client, Config, InsufficientScope, InvalidToken, ProviderUnavailable
 from ironauth_client.testing import FakeIssuer
+
+
+def test_the_package_is_written_for_its_oldest_python() -> None:
+    """Nothing in it needs more than Python 3.11, which its metadata name."""
+    package = Path(__file__).parents[1]
+    named = re.findall(r'requires-python = ">=3\.(\d+)"', (package / "pyproject.toml").read_text(encoding="utf-8"))
+    assert named == ["11"]
+    modules = list((package / "ironauth_client").rglob("*.py"))
+    for module in modules:
+        ast.parse(module.read_text(encoding="utf-8"), feature_version=(3, 11))
+    assert len(modules) > 20
+    with pytest.raises(SyntaxError):
+        ast.parse("type A = int", feature_version=(3, 11))
 
 
 @pytest.fixture

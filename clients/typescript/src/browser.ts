@@ -34,6 +34,8 @@ export interface SignInOptions {
 /** Who is signed in, from the ID token. */
 export interface Person {
   subject: string;
+  /** What they called themselves when userinfo was last asked, which a sign-in does with the scope `profile`. */
+  name?: string;
   claims: Readonly<Json>;
 }
 
@@ -50,6 +52,11 @@ interface Pending {
   nonce: string;
   returnTo: string;
   at: number;
+}
+
+/** Return the person with this name, without one where it is none. */
+function named({ subject, claims }: Person, name: unknown): Person {
+  return { subject, ...(typeof name === "string" && name !== "" ? { name } : {}), claims };
 }
 
 const PENDING_FOR = 3_600; // seconds that a sign-in may take
@@ -139,6 +146,9 @@ export class Session {
       });
       await this.#keep(found, this.#identified(text(found, "id_token"), pending.nonce));
     });
+    if ((this.options.scope ?? "").split(" ").includes("profile")) {
+      await this.userinfo().catch(() => undefined); // somebody without a name is signed in all the same
+    }
     return pending.returnTo;
   }
 
@@ -158,6 +168,23 @@ export class Session {
     const answer = await fetch(await this.#authorized(request, token));
     if (answer.status !== 401 || !/invalid_token/.test(answer.headers.get("WWW-Authenticate") ?? "")) return answer;
     return fetch(await this.#authorized(again, await this.#refreshed(token)));
+  }
+
+  /** Return what the server says of the person now, as the scopes allow. Throws SignedOut, ProviderUnavailable. */
+  async userinfo(): Promise<Readonly<Json>> {
+    const kept = await this.#tokens();
+    if (kept === undefined) throw new SignedOut();
+    const answer = await this.fetch(await this.#provider.endpoint("userinfo_endpoint"));
+    if (!answer.ok) throw new ProviderUnavailable(`userinfo answers ${answer.status}`);
+    const found = (await answer.json().catch(() => ({}))) as Json;
+    // OpenID Connect Core §5.3.2: an answer about somebody else is used for nothing.
+    if (found["sub"] !== kept.person.subject) throw new ProviderUnavailable("userinfo is about somebody else");
+    await this.#exclusively(async () => {
+      const now = await this.#tokens();
+      if (now === undefined || now.person.subject !== found["sub"]) return;
+      await this.#store.put(TOKENS, { ...now, person: named(now.person, found["name"]) });
+    });
+    return found;
   }
 
   /** End the session at the server and in every tab; with `everywhere` also the browser's sign-in at the server. */

@@ -27,14 +27,14 @@ pytestmark = [
 
 EMAIL = "mia@example.com"
 GRANTS = [GrantType.AUTHORIZATION_CODE.value, GrantType.REFRESH_TOKEN.value]
-SCOPES = [Scope.OPENID.value, Scope.EMAIL.value, Scope.OFFLINE_ACCESS.value]
+SCOPES = [Scope.OPENID.value, Scope.PROFILE.value, Scope.EMAIL.value, Scope.OFFLINE_ACCESS.value]
 PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Shop</title><main><h1>Shop</h1><p id="who"></p>
 <button id="in">Sign in</button></main><script type="module" src="/app.js"></script></html>"""
 APP = """
 import { Session } from "/dist/browser.js";
 const settings = await (await fetch("/settings.json")).json();
 const session = window.session = new Session({
-  ...settings, redirectUri: `${location.origin}/callback`, scope: "openid email offline_access",
+  ...settings, redirectUri: `${location.origin}/callback`, scope: "openid profile email offline_access",
 });
 const show = async () => {
   const person = await session.person();
@@ -127,6 +127,10 @@ async def test_a_single_page_application(open_site: OpenSite, open_page: OpenPag
 
         call = "session.fetch(session.options.issuer + '/oauth/userinfo').then((answer) => answer.json())"
         assert (await page.evaluate(call))["email"] == EMAIL
+        assert (await page.evaluate("session.person()"))["name"] == "Mia"
+        await User.objects.filter(pk=mia.pk).aupdate(name="")
+        asked_anew = "session.userinfo().then(() => session.person()).then((person) => person.name === undefined)"
+        await page.wait_for_function(asked_anew, polling=200)  # every worker knows it within its stated bound
         kept = await page.evaluate("session.accessToken()")
         alone = """(token) => fetch(`${session.options.issuer}/oauth/userinfo`, {
           headers: { Authorization: `Bearer ${token}` },

@@ -35,6 +35,15 @@ def check_settings(*_: Sequence[AppConfig] | None, **__: Any) -> list[CheckMessa
             Config(issuer=given["ISSUER"])
         except ValueError as error:
             found.append(Error(f"IRONAUTH_CLIENT['ISSUER']: {error}.", id="ironauth_client.E003"))
+    found += [
+        Error(
+            f"IRONAUTH_CLIENT[{name!r}] maps no names to lists of permissions.",
+            hint='Write {"orders:read": ["shop.view_order"]}.',
+            id="ironauth_client.E005",
+        )
+        for name in ("SCOPE_PERMISSIONS", "ROLE_PERMISSIONS")
+        if not _is_map(given.get(name, {}))
+    ]
     if BACKEND in settings.AUTHENTICATION_BACKENDS:
         listed = list(settings.MIDDLEWARE)
         wanted = [AUTHENTICATION, MIDDLEWARE]
@@ -42,3 +51,13 @@ def check_settings(*_: Sequence[AppConfig] | None, **__: Any) -> list[CheckMessa
             hint = f"List {MIDDLEWARE!r} in MIDDLEWARE, after {AUTHENTICATION!r}."
             found.append(Error("A back-channel logout would end no session.", hint=hint, id="ironauth_client.E004"))
     return found
+
+
+def _is_map(given: object) -> bool:
+    """Return whether this maps names to collections of permissions; a text is no collection."""
+    return isinstance(given, dict) and all(
+        isinstance(name, str)
+        and isinstance(held, list | tuple | set | frozenset)
+        and all(isinstance(one, str) and "." in one for one in held)
+        for name, held in given.items()
+    )

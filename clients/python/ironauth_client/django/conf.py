@@ -18,6 +18,8 @@ DEFAULTS: Final[dict[str, Any]] = {
     "SCOPE": "openid profile email",
     "REVOCATION": False,  # whether each API request asks the server too; see Config.introspection_s
     "CREATE_USERS": True,
+    "SCOPE_PERMISSIONS": {},  # permissions of this site by scope of a token, and by role of its person; see TokenUser
+    "ROLE_PERMISSIONS": {},
     "SESSION_S": None,  # seconds a sign-in lasts at most; SESSION_COOKIE_AGE unless given
     "TRANSPORT": None,  # an httpx transport, for tests: FakeIssuer().transport
 }

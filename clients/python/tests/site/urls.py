@@ -4,7 +4,7 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.urls import include, path
-from ironauth_client.rest_framework import HasScopes, IronAuthAuthentication
+from ironauth_client.rest_framework import HasScopes, IronAuthAuthentication, LocalUserAuthentication
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
@@ -24,7 +24,12 @@ class Orders(APIView):
         return Response({"sub": request.user.pk})
 
 
+class Mine(Orders):
+    authentication_classes = [LocalUserAuthentication]
+
+
 urlpatterns = [
+    path("mine", Mine.as_view()),
     path("who", who),
     path("orders", Orders.as_view()),
     path("ironauth/", include("ironauth_client.django.urls")),

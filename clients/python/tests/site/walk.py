@@ -16,7 +16,9 @@ from django.test import Client
 from django.test.utils import override_settings
 from ironauth_client.django import checks
 from ironauth_client.django.models import Identity, OpenSession
+from ironauth_client.rest_framework import TokenUser
 from ironauth_client.testing import FakeHolder, FakeIssuer
+from ironauth_client.tokens import Claims
 
 from tests.site.settings import FAKE, IRONAUTH_CLIENT, MIDDLEWARE
 
@@ -204,6 +206,59 @@ def test_the_api_takes_bearer_and_dpop() -> None:
     assert api.get("/orders", headers={"Authorization": f"Bearer {token}"}).status_code == 401
 
 
+def mine(**claims: Any) -> Any:
+    """Ask the view of local users with a token of these claims."""
+    return Client().get("/mine", headers={"Authorization": f"Bearer {FAKE.access_token(**claims)}"})
+
+
+def test_the_api_gives_the_user_that_a_sign_in_has_made(tokens: Callable[..., None]) -> None:
+    """By issuer and subject, however the token names its person; not who is inactive, nor a client by itself."""
+    User.objects.create_user("person-1", email="ann@example.com")
+    signed_in(Client(), tokens)
+    user = Identity.objects.get().user
+    assert mine(email="ann@example.com", email_verified=True).json() == {"sub": user.pk}
+    assert mine(scope="x").status_code == 403
+    assert mine(sub=FAKE.client_id).status_code == 401
+    User.objects.filter(pk=user.pk).update(is_active=False)
+    refused = mine()
+    assert (refused.status_code, refused["WWW-Authenticate"]) == (401, 'Bearer error="invalid_token"')
+
+
+def test_the_api_makes_a_user_once_unless_the_site_makes_none() -> None:
+    """Without a password and with no right."""
+    with override_settings(IRONAUTH_CLIENT={**IRONAUTH_CLIENT, "CREATE_USERS": False}):
+        assert mine().status_code == 401
+    assert [mine(sub=sub).status_code for sub in ("a", "a", "b")] == [200, 200, 200]
+    assert sorted(Identity.objects.values_list("subject", flat=True)) == ["a", "b"]
+    assert not any(user.has_usable_password() or user.is_staff for user in User.objects.all())
+
+
+@pytest.mark.parametrize(
+    ("scopes", "roles", "held"),
+    [
+        ({}, {}, set()),
+        ({"read": ["shop.see"]}, {}, {"shop.see"}),
+        ({"write": ["shop.see"]}, {}, set()),
+        ({}, {"clerks": ["shop.see", "other.do"]}, {"shop.see", "other.do"}),
+        ({}, {"guests": ["shop.see"]}, set()),
+        ({"read": ["shop.see", "shop.do"]}, {"clerks": ["shop.see", "other.do"]}, {"shop.see"}),
+        ({"read": ["shop.see"]}, {"guests": ["shop.see"]}, set()),
+    ],
+)
+def test_permissions_of_a_token(scopes: dict[str, list[str]], roles: dict[str, list[str]], held: set[str]) -> None:
+    """What its scopes and its person's roles both give; of one map alone, what that gives; of none, nothing."""
+    client_setting = {**IRONAUTH_CLIENT, "SCOPE_PERMISSIONS": scopes, "ROLE_PERMISSIONS": roles}
+    with override_settings(IRONAUTH_CLIENT=client_setting):
+        assert checks.check_settings() == []
+        user = TokenUser(Claims(FAKE.issuer, "a", 0.0, scopes=frozenset({"read"}), roles=("clerks",)))
+        assert user.get_all_permissions() == held
+        assert user.has_perm("shop.see") == ("shop.see" in held)
+        assert user.has_perms(["shop.see", "other.do"]) == ({"shop.see", "other.do"} <= held)
+        assert user.has_module_perms("shop") == any(one.startswith("shop.") for one in held)
+        assert not user.has_perm("shop.see", object())
+        assert not user.has_module_perms("sho")
+
+
 @pytest.mark.parametrize(
     ("changed", "number"),
     [
@@ -211,6 +266,8 @@ def test_the_api_takes_bearer_and_dpop() -> None:
         ({"IRONAUTH_CLIENT": {"ISSUER": "https://id.example.com"}}, "E001"),
         ({"IRONAUTH_CLIENT": {**IRONAUTH_CLIENT, "ISUER": "x"}}, "E002"),
         ({"IRONAUTH_CLIENT": {**IRONAUTH_CLIENT, "ISSUER": "http://id.example.com"}}, "E003"),
+        ({"IRONAUTH_CLIENT": {**IRONAUTH_CLIENT, "SCOPE_PERMISSIONS": {"read": "shop.see"}}}, "E005"),
+        ({"IRONAUTH_CLIENT": {**IRONAUTH_CLIENT, "ROLE_PERMISSIONS": {"clerks": ["see"]}}}, "E005"),
         ({"MIDDLEWARE": MIDDLEWARE[:-1]}, "E004"),
         ({"MIDDLEWARE": MIDDLEWARE[::-1]}, "E004"),
     ],
