@@ -50,7 +50,7 @@ def test_each_right_has_one_scope_and_can_be_given_or_is_a_superusers(db: None) 
     }
     assert set(covered) - given == {SEE_PROVIDERS, CHANGE_PROVIDERS}
     assert all(scopes.scope_of(permission) in SCOPES for permission in covered)
-    assert scopes.covered_by(["openid", "users:read"]) == {"accounts.view_user"}
+    assert scopes.covered_by(["openid", "keys:read"]) == {"tokens.view_signingkey"}
 
 
 async def test_nobody_administers_by_a_scope_alone(api: httpx.AsyncClient, signing_key: str) -> None:
