@@ -59,6 +59,7 @@ staff_urlpatterns: list[URLPattern] = [
     path("users/<uuid:user_id>/failures", FailuresView.as_view(), name="user-failures"),
     path("users/<uuid:user_id>/roles/<str:role>", MembershipView.as_view(), name="user-role"),
     *way_in_urls.staff_urlpatterns,
+    *mfa_urls.staff_urlpatterns,
     path("audit", AuditView.as_view(), name="audit"),
     path("audit/export", AuditExportView.as_view(), name="audit-export"),
     path("roles", RolesView.as_view(), name="roles"),

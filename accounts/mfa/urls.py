@@ -6,6 +6,7 @@ from accounts.mfa import views
 from accounts.mfa.kept_devices import views as kept_views
 from accounts.mfa.passkeys import views as passkey_views
 from accounts.mfa.recovery import views as recovery_views
+from accounts.mfa.totp import staff_views as totp_staff_views
 from accounts.mfa.totp import views as totp_views
 
 access_urlpatterns: list[URLPattern] = [
@@ -18,4 +19,7 @@ access_urlpatterns: list[URLPattern] = [
     path("mfa/passkeys", passkey_views.PasskeysView.as_view(), name="mfa-passkeys"),
     path("mfa/passkeys/options", passkey_views.PasskeyOptionsView.as_view(), name="mfa-passkeys-options"),
     path("mfa/passkeys/<uuid:passkey_id>", passkey_views.PasskeyView.as_view(), name="mfa-passkey"),
+]
+staff_urlpatterns: list[URLPattern] = [
+    path("users/<uuid:user_id>/mfa/totp", totp_staff_views.UserTotpView.as_view(), name="user-totp"),
 ]

@@ -197,7 +197,7 @@ def test_writes_say_what_they_read(document: Json) -> None:
     of_staff = {
         "POST /api/v1/users/{user_id}/acts/{act}",
         "POST /api/v1/users/{user_id}/restore",
-            "POST /api/v1/users/{user_id}/messages/{message_id}/send",
+        "POST /api/v1/users/{user_id}/messages/{message_id}/send",
         "POST /api/v1/users/invitations/{invitation_id}/send",
         "POST /api/v1/clients/{client_id}/disable",
         "POST /api/v1/clients/{client_id}/enable",

@@ -8,7 +8,6 @@ from accounts.federation.outputs import IdentityOut
 from accounts.mfa.kept_devices.services import KeptDeviceOut
 from accounts.mfa.outputs import MfaOut
 from accounts.mfa.passkeys import removal as passkeys
-from accounts.mfa.totp import removal as totp
 from accounts.passwords import hashing as passwords
 from accounts.passwords.breached import require_unbreached
 from accounts.passwords.policy import require_policy
@@ -64,20 +63,6 @@ async def remove_passkey(*, actor_id: uuid.UUID, user_id: uuid.UUID, passkey_id:
     """
     await database().write(passkeys.remove_by_staff, actor_id=actor_id, user_id=user_id, passkey_id=passkey_id)
     _log("passkey_removed_by_staff", user_id, actor_id)
-
-
-async def remove_totp(*, actor_id: uuid.UUID, user_id: uuid.UUID) -> None:
-    """Take the app for one-time codes away.
-
-    Args:
-        actor_id: The member of staff, or the machine.
-        user_id: The person.
-
-    Raises:
-        DomainError: What ``totp.removal.remove_by_staff`` raises.
-    """
-    await database().write(totp.remove_by_staff, actor_id=actor_id, user_id=user_id)
-    _log("totp_removed_by_staff", user_id, actor_id)
 
 
 async def list_identities(*, actor_id: uuid.UUID, user_id: uuid.UUID) -> list[IdentityOut]:

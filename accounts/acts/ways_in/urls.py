@@ -7,7 +7,6 @@ from accounts.acts.ways_in import views
 staff_urlpatterns: list[URLPattern] = [
     path("users/<uuid:user_id>/password", views.UserPasswordView.as_view(), name="user-password"),
     path("users/<uuid:user_id>/mfa", views.UserMfaView.as_view(), name="user-mfa"),
-    path("users/<uuid:user_id>/mfa/totp", views.UserTotpView.as_view(), name="user-totp"),
     path("users/<uuid:user_id>/mfa/passkeys/<uuid:passkey_id>", views.UserPasskeyView.as_view(), name="user-passkey"),
     path("users/<uuid:user_id>/identities", views.UserIdentitiesView.as_view(), name="user-identities"),
     path("users/<uuid:user_id>/identities/<uuid:identity_id>", views.UserIdentityView.as_view(), name="user-identity"),

@@ -12,8 +12,8 @@ from accounts.access.permissions import (
     StaffView,
     WayInPermission,
     caller_id,
-    require_factor,
 )
+from accounts.access.taking import TakesWayIn
 from accounts.acts.ways_in import services
 from accounts.acts.ways_in.inputs import SetPasswordInput
 from accounts.errors import DeletionPending, LastWayIn, MfaEnrolmentRequired, StepUpRequired
@@ -28,7 +28,7 @@ from ironauth.infrastructure.api.views import ApiRequest
 from ironauth.infrastructure.core.errors import NotFound, Overloaded, PermissionDenied, ValidationFailed
 
 _GONE: Final = OpenApiResponse(None, "It signs nobody in any more.")
-_TAKES = {401: StepUpRequired, 403: (PermissionDenied, MfaEnrolmentRequired), 404: NotFound}
+_TAKES: Final = {401: StepUpRequired, 403: (PermissionDenied, MfaEnrolmentRequired), 404: NotFound}
 
 
 class UserPasswordView(StaffView):
@@ -102,38 +102,7 @@ class UserMfaView(StaffView):
         await mfa_services.reset(actor_id=who.id, user_id=user_id)
 
 
-class _Takes(StaffView):
-    """Takes one way in: a person needs a second factor in their session for it, as in the admin."""
-
-    permission_classes = (IsAuthenticated, WayInPermission)
-    rights_in_unit = frozenset({"GET", "DELETE"})
-
-    async def require_proof(self, request: ApiRequest) -> None:
-        """Raise what is missing, in the order in which a caller can mend it: the right, the factor, a fresh proof."""
-        await self.require_rights(request)
-        require_factor(request)
-        step_up.require_recent(signed_in(request))
-
-
-class UserTotpView(_Takes):
-    """DELETE /api/v1/users/{id}/mfa/totp."""
-
-    @extend_schema(
-        operation_id="users_mfa_totp_remove",
-        summary="Take away a user's app for one-time codes",
-        request=None,
-        responses={204: _GONE, **_TAKES, 409: DeletionPending},
-    )
-    async def delete(self, request: ApiRequest, user_id: uuid.UUID) -> None:
-        """Take the app away, and nothing else; every session ends, and the user gets a message. Scope: `users:mfa`.
-
-        Needs a sign-in, step-up or machine's token of the last ten minutes; of people, with a second factor.
-        """
-        await self.require_proof(request)
-        await services.remove_totp(actor_id=caller_id(request), user_id=user_id)
-
-
-class UserPasskeyView(_Takes):
+class UserPasskeyView(TakesWayIn):
     """DELETE /api/v1/users/{id}/mfa/passkeys/{passkey_id}."""
 
     @extend_schema(
@@ -153,7 +122,7 @@ class UserPasskeyView(_Takes):
         await services.remove_passkey(actor_id=caller_id(request), user_id=user_id, passkey_id=passkey_id)
 
 
-class UserIdentitiesView(_Takes):
+class UserIdentitiesView(TakesWayIn):
     """GET /api/v1/users/{id}/identities."""
 
     http_method_names = ("get", "head", "options")
@@ -170,7 +139,7 @@ class UserIdentitiesView(_Takes):
         return await services.list_identities(actor_id=caller_id(request), user_id=user_id)
 
 
-class UserIdentityView(_Takes):
+class UserIdentityView(TakesWayIn):
     """DELETE /api/v1/users/{id}/identities/{identity_id}."""
 
     @extend_schema(
