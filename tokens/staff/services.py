@@ -13,7 +13,7 @@ from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.telemetry.logs import get_logger
 from tokens.principal import Principal
 from tokens.sessions import queries as session_queries
-from tokens.sessions.ends import thrown_out
+from tokens.sessions.ends import queries as ended_sessions
 from tokens.sessions.outputs import SessionOut
 
 #: The right to end single sessions; the admin asks for it too.
@@ -92,5 +92,5 @@ def _end_one(*, caller_id: UUID, user_id: UUID, session_id: UUID) -> None:
     if user is None:
         raise NotFound("There is no such user.")
     rights.require_above(user)
-    if not thrown_out.end_one(session_id=session_id, user_id=user_id, actor_id=caller_id):
+    if not ended_sessions.end_one(session_id=session_id, user_id=user_id, actor_id=caller_id):
         raise NotFound("This person has no such live session.")
