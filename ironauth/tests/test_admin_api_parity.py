@@ -14,6 +14,9 @@ from ironauth.pages import OPENAPI_FILE
 REASONS: Final = {
     "accounts.User: <uuid:user_id>/sign-in-as/": "opens a session in the browser of a person who is told what they "
     "do there; a machine has no browser, and nobody else's account",
+    "accounts.UpstreamProvider: <uuid:provider_id>/try/": "a whole sign-in at the provider, in the browser of who "
+    "asks; POST /api/v1/providers/{slug}/try asks the provider without one",
+    "accounts.UpstreamProvider: tried/<slug:slug>/": "where that sign-in comes back",
     "site: confirm/": "a proof of who sits at the admin; POST /api/v1/access/step-up is the API's",
     "site: confirm/code/": "as confirm/",
     "site: login/code/": "the admin's own sign-in; a token stands for it in the API",
@@ -129,7 +132,7 @@ def test_every_field_of_a_form_is_one_of_the_body(request_of_root: Any, label: s
     fixed = set(page.get_readonly_fields(request_of_root, row))
     shown = {
         str(name)
-        for _, options in page.get_fieldsets(request_of_root, row)
+        for _, options in page.fieldsets or page.get_fieldsets(request_of_root, row)
         for name in options["fields"]
         if name not in fixed | {"password"} | FIELDS.get(label, {}).keys()
     }
