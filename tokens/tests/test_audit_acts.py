@@ -3,6 +3,7 @@
 import uuid
 from collections.abc import Awaitable, Callable
 from unittest.mock import patch
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from asgiref.sync import sync_to_async
@@ -10,6 +11,7 @@ from django.contrib.auth.models import Group
 from django.core.management import call_command
 from django.test import Client
 from django.urls import reverse
+from pytest_django import Settings
 
 from accounts.audit import recording as audit
 from accounts.audit.models import AuditEvent
@@ -31,6 +33,8 @@ from tokens.sessions import units as sessions
 from tokens.sessions.models import Session
 from tokens.tests.browser import LOGOUT, ME, PASSWORD_URL, REFRESH, SIGNIN
 from tokens.tests.stage import AGENT, Expected, Stage, by_member, by_root, session_of
+from tokens.upstream.tests.provider import FakeProvider, served
+from tokens.upstream.tests.walk import stored
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
 
@@ -358,3 +362,24 @@ def test_what_staff_do_to_sessions_and_keys_in_the_admin(client: Client, transac
     ended = [event for event in left if event.event == "session_ended"]
     assert {(event.user_id, event.session_id) for event in ended} == {(account.id, one) for one in opened}
     assert sorted(event.event for event in left) == ["key_dropped", "key_rotated", "session_ended", "session_ended"]
+
+
+def test_trials_of_a_provider_in_the_admin(client: Client, transactional_db: None, settings: Settings) -> None:
+    """One event for a trial that is over, with who tried which provider and why it failed; none for one begun."""
+    settings.DEBUG = True  # http on this machine
+    settings.IRONAUTH_UPSTREAM_NETWORKS = ["127.0.0.0/8"]
+    root = User.objects.create_user("root@example.com", is_superuser=True, is_staff=True)
+    client.force_login(root)
+    with served(FakeProvider) as there:
+        provider = stored("acme", there.issuer)
+        before = set(AuditEvent.objects.values_list("pk", flat=True))
+        begun = client.post(reverse("admin:accounts_upstreamprovider_try", args=[provider.pk]))
+        state = parse_qs(urlsplit(begun.context["address"]).query)["state"][0]
+        assert not AuditEvent.objects.exclude(pk__in=before).exists()
+        back = {"state": state, "iss": there.issuer, "error": "access_denied"}
+        for status in (200, 400):  # the second time it belongs to no trial
+            tried = reverse("admin:accounts_upstreamprovider_tried", args=["acme"])
+            assert client.get(tried, back).status_code == status
+    (left,) = AuditEvent.objects.exclude(pk__in=before)
+    assert (left.event, left.outcome, left.actor_id, left.user_id) == ("provider_tried", "failure", root.pk, None)
+    assert left.details == {"provider": "acme", "cause": "refused_there access_denied"}
