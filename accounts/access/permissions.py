@@ -14,11 +14,20 @@ from rest_framework.views import APIView
 
 from accounts.access import scopes
 from accounts.access.rights import (
+    ADD_INVITATIONS,
+    ADD_ROLES,
     ADD_USERS,
+    CHANGE_ROLES,
     CHANGE_USERS,
+    DELETE_INVITATIONS,
+    DELETE_KEPT_DEVICES,
+    DELETE_ROLES,
     DELETE_USERS,
     REMOVE_FACTORS,
     VIEW_AUDIT,
+    VIEW_INVITATIONS,
+    VIEW_KEPT_DEVICES,
+    VIEW_ROLES,
     VIEW_USERS,
     rights_of,
 )
@@ -100,9 +109,9 @@ class InvitationPermission(StaffPermission):
     """Rights over invitations."""
 
     needed: ClassVar[dict[str, str]] = {
-        "GET": "accounts.view_invitation",
-        "POST": "accounts.add_invitation",
-        "DELETE": "accounts.delete_invitation",
+        "GET": VIEW_INVITATIONS,
+        "POST": ADD_INVITATIONS,
+        "DELETE": DELETE_INVITATIONS,
     }
 
 
@@ -121,7 +130,7 @@ class PasswordPermission(StaffPermission):
 class KeptDevicePermission(StaffPermission):
     """Rights over the devices on which others are not asked for their second factor."""
 
-    needed: ClassVar[dict[str, str]] = {"GET": "accounts.view_keptdevice", "DELETE": "accounts.delete_keptdevice"}
+    needed: ClassVar[dict[str, str]] = {"GET": VIEW_KEPT_DEVICES, "DELETE": DELETE_KEPT_DEVICES}
 
 
 class AuditPermission(StaffPermission):
@@ -134,10 +143,10 @@ class RolePermission(StaffPermission):
     """Rights over roles themselves: Django's group permissions."""
 
     needed: ClassVar[dict[str, str]] = {
-        "GET": "auth.view_group",
-        "POST": "auth.add_group",
-        "PATCH": "auth.change_group",
-        "DELETE": "auth.delete_group",
+        "GET": VIEW_ROLES,
+        "POST": ADD_ROLES,
+        "PATCH": CHANGE_ROLES,
+        "DELETE": DELETE_ROLES,
     }
 
 

@@ -30,6 +30,18 @@ VIEW_AUDIT: Final = "accounts.view_auditevent"
 REMOVE_FACTORS: Final = "accounts.reset_mfa"
 #: The right to say that an address is verified: applications rely on it.
 VERIFY_EMAIL: Final = "accounts.verify_email"
+#: Rights over invitations.
+VIEW_INVITATIONS: Final = "accounts.view_invitation"
+ADD_INVITATIONS: Final = "accounts.add_invitation"
+DELETE_INVITATIONS: Final = "accounts.delete_invitation"
+#: Rights over the devices on which others are not asked for their second factor.
+VIEW_KEPT_DEVICES: Final = "accounts.view_keptdevice"
+DELETE_KEPT_DEVICES: Final = "accounts.delete_keptdevice"
+#: Rights over roles themselves, which Django calls groups.
+VIEW_ROLES: Final = "auth.view_group"
+ADD_ROLES: Final = "auth.add_group"
+CHANGE_ROLES: Final = "auth.change_group"
+DELETE_ROLES: Final = "auth.delete_group"
 #: What tells which rights a client has by itself; the room of clients registers it.
 _machines: Final[list[Callable[[uuid.UUID], Permissions | None]]] = []
 

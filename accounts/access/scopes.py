@@ -9,12 +9,21 @@ from types import MappingProxyType
 from typing import Final
 
 from accounts.access.rights import (
+    ADD_INVITATIONS,
+    ADD_ROLES,
     ADD_USERS,
+    CHANGE_ROLES,
     CHANGE_USERS,
+    DELETE_INVITATIONS,
+    DELETE_KEPT_DEVICES,
+    DELETE_ROLES,
     DELETE_USERS,
     REMOVE_FACTORS,
     VERIFY_EMAIL,
     VIEW_AUDIT,
+    VIEW_INVITATIONS,
+    VIEW_KEPT_DEVICES,
+    VIEW_ROLES,
     VIEW_USERS,
 )
 
@@ -24,17 +33,17 @@ SEE_PROVIDERS: Final = "accounts.see_providers"
 CHANGE_PROVIDERS: Final = "accounts.change_providers"
 #: The rights that each scope covers. A right belongs to one scope.
 SCOPES: Final[Mapping[str, frozenset[str]]] = MappingProxyType({
-    "users:read": frozenset({VIEW_USERS, "accounts.view_keptdevice", "tokens.view_consent"}),
+    "users:read": frozenset({VIEW_USERS, VIEW_KEPT_DEVICES, "tokens.view_consent"}),
     "users:write": frozenset({
-        ADD_USERS, CHANGE_USERS, "accounts.delete_keptdevice", "tokens.delete_session", "tokens.delete_consent",
+        ADD_USERS, CHANGE_USERS, DELETE_KEPT_DEVICES, "tokens.delete_session", "tokens.delete_consent",
     }),
     "users:delete": frozenset({DELETE_USERS}),
     "users:mfa": frozenset({REMOVE_FACTORS}),
     "users:verify": frozenset({VERIFY_EMAIL}),
-    "invitations:read": frozenset({"accounts.view_invitation"}),
-    "invitations:write": frozenset({"accounts.add_invitation", "accounts.delete_invitation"}),
-    "roles:read": frozenset({"auth.view_group"}),
-    "roles:write": frozenset({"auth.add_group", "auth.change_group", "auth.delete_group"}),
+    "invitations:read": frozenset({VIEW_INVITATIONS}),
+    "invitations:write": frozenset({ADD_INVITATIONS, DELETE_INVITATIONS}),
+    "roles:read": frozenset({VIEW_ROLES}),
+    "roles:write": frozenset({ADD_ROLES, CHANGE_ROLES, DELETE_ROLES}),
     "audit:read": frozenset({VIEW_AUDIT}),
     "clients:read": frozenset({"tokens.view_oauthclient"}),
     "clients:write": frozenset({

@@ -17,7 +17,7 @@ from django.urls import reverse
 from accounts import email_address as emails
 from accounts import names
 from accounts.access import roles as access_roles
-from accounts.access.rights import rights_of_request
+from accounts.access.rights import ADD_INVITATIONS, DELETE_INVITATIONS, VIEW_INVITATIONS, rights_of_request
 from accounts.invitations import continuing, units
 from accounts.invitations.errors import InvitationExists
 from accounts.invitations.models import Invitation
@@ -152,13 +152,13 @@ class InvitationAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: ig
     readonly_fields = ("application", "role_names", "state", "inviter", "account")
     actions = ("send_again", "withdraw")
 
-    has_view_permission = holds(units.VIEW)
-    has_send_permission = holds(units.ADD)
-    has_withdraw_permission = holds(units.DELETE)
+    has_view_permission = holds(VIEW_INVITATIONS)
+    has_send_permission = holds(ADD_INVITATIONS)
+    has_withdraw_permission = holds(DELETE_INVITATIONS)
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Anybody who may invite."""
-        return request.user.has_perm(units.ADD)
+        return request.user.has_perm(ADD_INVITATIONS)
 
     def has_module_permission(self, request: HttpRequest) -> bool:
         """Show the list to anybody who may do anything with it."""

@@ -12,7 +12,7 @@ from django.conf import settings
 
 from accounts import email_address as emails
 from accounts.access import roles as access_roles
-from accounts.access.rights import Rights, rights_of
+from accounts.access.rights import ADD_INVITATIONS, DELETE_INVITATIONS, Rights, rights_of
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event
 from accounts.email import first_proof
@@ -38,7 +38,6 @@ from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.errors import NotFound, PermissionDenied
 from ironauth.infrastructure.core.ids import new_id
 
-ADD, VIEW, DELETE = "accounts.add_invitation", "accounts.view_invitation", "accounts.delete_invitation"
 NO_ROLES: Final = "Who invites has to hold the rights of a role when the person accepts: give roles afterwards."
 NO_INVITATION: Final = "There is no invitation with this id that waits for an answer."
 
@@ -141,7 +140,7 @@ def require_may_invite(*, actor_id: uuid.UUID, roles: list[str]) -> Rights:
         ValidationFailed: (``roles``) One is unknown.
     """
     rights = rights_of(actor_id)
-    rights.require(ADD)
+    rights.require(ADD_INVITATIONS)
     if rights.is_machine and roles:
         raise PermissionDenied(NO_ROLES)
     require_grantable(rights, access_roles.named(roles))
@@ -238,7 +237,7 @@ def withdraw(*, actor_id: uuid.UUID, invitation_id: uuid.UUID) -> None:
         NotFound: None with this id waits for an answer.
         PermissionDenied: The caller may not do it.
     """
-    rights_of(actor_id).require(DELETE)
+    rights_of(actor_id).require(DELETE_INVITATIONS)
     row = _locked(invitation_id)
     Invitation.objects.filter(pk=row.pk).update(withdrawn_at=clock.now(), token=None)
     if row.token_id is not None:

@@ -8,7 +8,7 @@ from typing import Any
 from django.contrib.auth.hashers import make_password
 from django.db import IntegrityError
 
-from accounts.access.rights import VIEW_AUDIT, VIEW_USERS, for_holder
+from accounts.access.rights import VIEW_AUDIT, VIEW_ROLES, VIEW_USERS, for_holder
 from accounts.audit import exporting
 from accounts.audit import queries as audit_queries
 from accounts.audit.exporting import Format
@@ -165,7 +165,7 @@ async def list_roles(*, actor_id: uuid.UUID, filters: Mapping[str, Any]) -> Page
         PermissionDenied: The caller may not see them.
         ValidationFailed: The cursor is not one of ours.
     """
-    return await database().read(for_holder, actor_id, "auth.view_group", role_units.page, filters)
+    return await database().read(for_holder, actor_id, VIEW_ROLES, role_units.page, filters)
 
 
 async def create_role(*, actor_id: uuid.UUID, name: str, permissions: list[str]) -> RoleOut:

@@ -17,6 +17,7 @@ from tokens.admin.client_snippets import snippets
 from tokens.admin.read_only import note
 from tokens.clients import units as client_units
 from tokens.clients.models import OAuthClient, OAuthClientSecret
+from tokens.rights import CHANGE_CLIENTS
 
 if TYPE_CHECKING:  # Django's class takes its model in brackets for type checkers only
     Admin = ModelAdmin[OAuthClient]
@@ -45,7 +46,7 @@ class ClientActs(Admin):
         return [*own, *super().get_urls()]
 
     #: Of any client, also one that acts without asking: stopping it in a hurry gains nobody anything.
-    has_disable_permission = holds("tokens.change_oauthclient")
+    has_disable_permission = holds(CHANGE_CLIENTS)
 
     def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
         """Add the buttons the caller may press, and how to use the client."""

@@ -18,6 +18,7 @@ from tokens.admin.client_acts import caller_of
 from tokens.admin.read_only import ReadOnly, note
 from tokens.oauth.consent import units as consent_units
 from tokens.oauth.models import Consent
+from tokens.rights import DELETE_CONSENTS
 from tokens.sessions.models import Session
 
 FIELDS: Final = ("user", "client", "scope", "created_at", "updated_at", "id")
@@ -59,7 +60,7 @@ class ConsentAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: ignor
             return queryset, False
         return queryset.filter(user__in=search.people(User.objects.all(), search_term).values("pk")), False
 
-    has_revoke_permission = holds("tokens.delete_consent")
+    has_revoke_permission = holds(DELETE_CONSENTS)
 
     @admin_action("Take back selected consents", permission="revoke", danger=True)
     def revoke_consents(self, request: HttpRequest, queryset: QuerySet[Consent]) -> HttpResponse | None:

@@ -18,6 +18,7 @@ from tokens.admin.read_only import ReadOnly, note
 from tokens.keys.key_set import Family
 from tokens.keys.models import SigningKey
 from tokens.keys.units import RotationRefusedError, drop, rotate
+from tokens.rights import CHANGE_KEYS
 
 KEY_FIELDS = (
     "kid", "state", "family", "alg", "public_jwk", "master_key_id", "created_at", "activated_at", "retired_at",
@@ -64,7 +65,7 @@ class SigningKeyAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: ig
         """Return when the last token of the key has ended."""
         return moment(key.not_after)
 
-    has_rotate_permission = holds("tokens.change_signingkey")  # and drop
+    has_rotate_permission = holds(CHANGE_KEYS)  # and drop
 
     def get_urls(self) -> list[URLPattern]:
         """Add the addresses of the rotate buttons: of Ed25519, and of each other family."""

@@ -24,6 +24,7 @@ from ironauth.infrastructure.admin.read_only import moment
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.user_agents import short_name
 from tokens.admin.read_only import ReadOnly, note
+from tokens.rights import DELETE_SESSIONS
 from tokens.sessions import ending
 from tokens.sessions import queries as session_queries
 from tokens.sessions import units as sessions
@@ -138,7 +139,7 @@ class SessionAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: ignor
         """Return the browser in a few words, and the whole user agent as their tooltip."""
         return _browser(session)
 
-    has_end_permission = holds("tokens.delete_session")
+    has_end_permission = holds(DELETE_SESSIONS)
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
         """Return the list with the names."""

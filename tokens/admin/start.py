@@ -12,6 +12,7 @@ from django.urls import reverse
 from accounts.admin.start import HEIGHT, PARTS, Bar, Figure, Note, Plot
 from accounts.audit.counts import FRESH_S
 from ironauth.infrastructure.core import clock
+from tokens.rights import VIEW_SESSIONS
 from tokens.sessions.models import Session
 
 #: Sessions looked at, the newest first: no index knows which are alive, and the page is not to wait for a million.
@@ -42,7 +43,7 @@ def live_sessions() -> dict[str, Any]:
 
 def _sessions(request: HttpRequest) -> Sequence[Figure]:
     """Return the figure for those who may see sessions."""
-    if not request.user.has_perm("tokens.view_session"):
+    if not request.user.has_perm(VIEW_SESSIONS):
         return ()
     counts = live_sessions()
     total, hour, day = counts["total"], counts["hour"], counts["day"]

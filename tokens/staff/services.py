@@ -1,6 +1,5 @@
 """What staff do with other people's sessions."""
 
-from typing import Final
 from uuid import UUID
 
 from accounts.access.rights import CHANGE_USERS, VIEW_USERS, for_holder, target_of
@@ -12,12 +11,11 @@ from ironauth.infrastructure.core.errors import NotFound
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.telemetry.logs import get_logger
 from tokens.principal import Principal
+from tokens.rights import DELETE_SESSIONS
 from tokens.sessions import queries as session_queries
 from tokens.sessions.ends import queries as ended_sessions
 from tokens.sessions.outputs import SessionOut
 
-#: The right to end single sessions; the admin asks for it too.
-END_SESSION: Final = "tokens.delete_session"
 log = get_logger()
 
 
@@ -88,7 +86,7 @@ def _end_all(*, caller_id: UUID, user_id: UUID) -> None:
 
 def _end_one(*, caller_id: UUID, user_id: UUID, session_id: UUID) -> None:
     """Unit of work: what the admin's action does to one session."""
-    rights, user = target_of(caller_id, user_id, END_SESSION)
+    rights, user = target_of(caller_id, user_id, DELETE_SESSIONS)
     if user is None:
         raise NotFound("There is no such user.")
     rights.require_above(user)

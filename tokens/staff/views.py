@@ -12,6 +12,7 @@ from ironauth.infrastructure.api.parsers import NoParameters, validated_query
 from ironauth.infrastructure.api.views import ApiRequest
 from ironauth.infrastructure.core.errors import NotFound, PermissionDenied, ValidationFailed
 from tokens.errors import InvalidToken, TwoCredentials
+from tokens.rights import DELETE_SESSIONS
 from tokens.sessions.outputs import SessionOut
 from tokens.sessions.transport import no_content
 from tokens.staff import services as staff_services
@@ -60,7 +61,7 @@ class UserSessionsView(StaffView):
 class EndSessionPermission(StaffPermission):
     """The right to end single sessions of others."""
 
-    needed: ClassVar[dict[str, str]] = {"DELETE": staff_services.END_SESSION}
+    needed: ClassVar[dict[str, str]] = {"DELETE": DELETE_SESSIONS}
 
 
 class UserSessionView(StaffView):

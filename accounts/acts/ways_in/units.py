@@ -5,7 +5,14 @@ Passkeys, the app and identities have theirs in ``accounts.mfa`` and ``accounts.
 
 import uuid
 
-from accounts.access.rights import CHANGE_USERS, VIEW_USERS, rights_of, target_of
+from accounts.access.rights import (
+    CHANGE_USERS,
+    DELETE_KEPT_DEVICES,
+    VIEW_KEPT_DEVICES,
+    VIEW_USERS,
+    rights_of,
+    target_of,
+)
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event
 from accounts.federation import queries as federation
@@ -105,7 +112,7 @@ def devices_of(*, actor_id: uuid.UUID, user_id: uuid.UUID) -> list[KeptDevice]:
         PermissionDenied: The caller may not see it.
         NotFound: There is no such user.
     """
-    _require_seen(actor_id, user_id, "accounts.view_keptdevice")
+    _require_seen(actor_id, user_id, VIEW_KEPT_DEVICES)
     return kept_devices.of_user(user_id)
 
 
@@ -121,7 +128,7 @@ def end_device(*, actor_id: uuid.UUID, user_id: uuid.UUID, device_id: uuid.UUID)
         NotFound: There is no such user, or they have no such device.
         PermissionDenied: The caller may not do it, or not to this person.
     """
-    rights, user = target_of(actor_id, user_id, "accounts.delete_keptdevice")
+    rights, user = target_of(actor_id, user_id, DELETE_KEPT_DEVICES)
     if user is None:
         raise NotFound(_NO_USER)
     rights.require_above(user)

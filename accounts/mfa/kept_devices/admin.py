@@ -7,6 +7,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
+from accounts.access.rights import DELETE_KEPT_DEVICES
 from accounts.audit import recording as audit
 from accounts.mfa.kept_devices.models import KeptDevice
 from ironauth.infrastructure.admin.actions import admin_action, holds
@@ -51,7 +52,7 @@ class KeptDeviceAdmin(ReadOnly, admin.ModelAdmin):  # type: ignore[type-arg] # D
         """Return until when it does so."""
         return moment(device.expires_at)
 
-    has_end_permission = holds("accounts.delete_keptdevice")
+    has_end_permission = holds(DELETE_KEPT_DEVICES)
 
     @admin_action("End selected kept devices", permission="end", danger=True, step_up=False)
     def end_devices(self, request: HttpRequest, queryset: QuerySet[KeptDevice]) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.db import IntegrityError
 
-from accounts.access.rights import for_holder
+from accounts.access.rights import VIEW_ROLES, for_holder
 from accounts.errors import RoleExists, RoleProtected
 from accounts.staff.roles import units
 from accounts.users.outputs import RoleOut
@@ -25,7 +25,7 @@ async def get_role(*, actor_id: uuid.UUID, role: str) -> RoleOut:
         PermissionDenied: The caller may not see roles.
         NotFound: There is none of this name.
     """
-    return await database().read(for_holder, actor_id, "auth.view_group", units.role_by_name, role)
+    return await database().read(for_holder, actor_id, VIEW_ROLES, units.role_by_name, role)
 
 
 async def change_role(*, actor_id: uuid.UUID, role: str, values: Mapping[str, Any]) -> RoleOut:

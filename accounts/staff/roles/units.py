@@ -9,7 +9,7 @@ from django.contrib.auth.models import Group, Permission
 from django.db import DEFAULT_DB_ALIAS
 from django.db.models import CharField, IntegerField, QuerySet
 
-from accounts.access.rights import permissions_of, rights_of
+from accounts.access.rights import ADD_ROLES, CHANGE_ROLES, DELETE_ROLES, permissions_of, rights_of
 from accounts.access.roles import with_permissions
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event
@@ -85,7 +85,7 @@ def create_role(*, actor_id: uuid.UUID, name: str, permissions: Iterable[str]) -
         IntegrityError: The name is taken.
     """
     rights = rights_of(actor_id)
-    rights.require("auth.add_group")
+    rights.require(ADD_ROLES)
     granted = _permissions(set(permissions))
     rights.require(*granted)
     number = _CREATE.new_id(name=name)
@@ -121,7 +121,7 @@ def change_role(*, actor_id: uuid.UUID, name: str, values: Mapping[str, Any]) ->
         RoleExists: Another role has the name.
     """
     rights = rights_of(actor_id)
-    rights.require("auth.change_group")
+    rights.require(CHANGE_ROLES)
     role = _existing(name, locked=True)
     held = permissions_of(role)
     rights.require_grants(name, held)
@@ -158,7 +158,7 @@ def delete_role(*, actor_id: uuid.UUID, name: str) -> None:
         PermissionDenied: The caller may not delete roles, or lacks something that this one grants.
     """
     rights = rights_of(actor_id)
-    rights.require("auth.delete_group")
+    rights.require(DELETE_ROLES)
     role = _existing(name, locked=True)
     rights.require_grants(name, permissions_of(role))
     audit.record(Event.ROLE_DELETED, actor_id=actor_id, details={"role": name})

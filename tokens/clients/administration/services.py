@@ -10,6 +10,7 @@ from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.telemetry.logs import get_logger
 from tokens.clients.administration import units
 from tokens.clients.administration.outputs import ClientOut, ClientSecretShown
+from tokens.rights import VIEW_CLIENTS
 
 
 async def list_clients(*, actor_id: UUID, filters: Mapping[str, Any]) -> Page[ClientOut]:
@@ -23,7 +24,7 @@ async def list_clients(*, actor_id: UUID, filters: Mapping[str, Any]) -> Page[Cl
         PermissionDenied: The caller may not see them.
         ValidationFailed: The cursor is not one of ours.
     """
-    return await database().read(for_holder, actor_id, units.VIEW, units.page, filters)
+    return await database().read(for_holder, actor_id, VIEW_CLIENTS, units.page, filters)
 
 
 async def get_client(*, actor_id: UUID, client_id: UUID) -> ClientOut:
@@ -37,7 +38,7 @@ async def get_client(*, actor_id: UUID, client_id: UUID) -> ClientOut:
         PermissionDenied: The caller may not see them.
         NotFound: There is no such client.
     """
-    return await database().read(for_holder, actor_id, units.VIEW, units.client_by_id, client_id)
+    return await database().read(for_holder, actor_id, VIEW_CLIENTS, units.client_by_id, client_id)
 
 
 async def create_client(*, actor_id: UUID, values: Mapping[str, Any]) -> ClientSecretShown:

@@ -20,11 +20,8 @@ from tokens.clients.administration.inputs import ORDERING
 from tokens.clients.administration.outputs import ClientOut, ClientSecretShown, client_out, secret_shown
 from tokens.clients.models import OAuthClient, OAuthClientSecret, default_grants
 from tokens.clients.presets import ID_TOKEN_ALG, PRESETS
+from tokens.rights import ADD_CLIENTS, CHANGE_CLIENTS, DELETE_CLIENTS
 
-VIEW: Final = "tokens.view_oauthclient"
-ADD: Final = "tokens.add_oauthclient"
-CHANGE: Final = "tokens.change_oauthclient"
-DELETE: Final = "tokens.delete_oauthclient"
 _NO_CLIENT: Final = "There is no client with this client_id."
 
 
@@ -59,7 +56,7 @@ def create(*, actor_id: UUID, values: Mapping[str, Any]) -> ClientSecretShown:
         ValidationFailed: Naming every bad field.
     """
     rights = rights_of(actor_id)
-    rights.require(ADD)
+    rights.require(ADD_CLIENTS)
     given = {name: value for name, value in values.items() if name != "preset"}
     preset = PRESETS.get(values.get("preset", ""))
     begun = preset.initial if preset is not None else {"grants": default_grants()}
@@ -137,7 +134,7 @@ def disable(*, actor_id: UUID, client_id: UUID) -> ClientOut:
         NotFound: There is no such client.
         PermissionDenied: The caller may not change clients.
     """
-    rights_of(actor_id).require(CHANGE)
+    rights_of(actor_id).require(CHANGE_CLIENTS)
     client = _locked(client_id)
     client_units.disable(client.pk, actor_id=actor_id)
     return client_by_id(client_id)
@@ -170,7 +167,7 @@ def delete(*, actor_id: UUID, client_id: UUID) -> None:
         NotFound: There is no such client.
         PermissionDenied: The caller may not delete clients.
     """
-    rights_of(actor_id).require(DELETE)
+    rights_of(actor_id).require(DELETE_CLIENTS)
     client_units.delete(_locked(client_id), actor_id=actor_id)
 
 
@@ -184,7 +181,7 @@ def _named(text: str) -> Q:
 def _target(actor_id: UUID, client_id: UUID) -> tuple[Rights, OAuthClient]:
     """Return the caller's rights and the client, locked, after the checks common to all changes."""
     rights = rights_of(actor_id)
-    rights.require(CHANGE)
+    rights.require(CHANGE_CLIENTS)
     client = _locked(client_id)
     if rules.is_superusers(client):
         rights.require_superuser("change a client that acts for everybody or administers")

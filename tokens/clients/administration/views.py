@@ -13,24 +13,25 @@ from accounts.users import step_up
 from accounts.users.signed_in import signed_in
 from ironauth.infrastructure.api.views import ApiRequest
 from ironauth.infrastructure.core.errors import NotFound, PermissionDenied, ValidationFailed
-from tokens.clients.administration import services, units
+from tokens.clients.administration import services
 from tokens.clients.administration.errors import NoSecret, SecretReplaced
 from tokens.clients.administration.inputs import ClientCreateInput, ClientListInput, ClientPatchInput, RotateInput
 from tokens.clients.administration.outputs import ClientOut, ClientPage, ClientSecretShown
+from tokens.rights import ADD_CLIENTS, CHANGE_CLIENTS, DELETE_CLIENTS, VIEW_CLIENTS
 
 
 class ClientPermission(StaffPermission):
     """Rights over clients."""
 
     needed: ClassVar[dict[str, str]] = {
-        "GET": units.VIEW, "POST": units.ADD, "PATCH": units.CHANGE, "DELETE": units.DELETE,
+        "GET": VIEW_CLIENTS, "POST": ADD_CLIENTS, "PATCH": CHANGE_CLIENTS, "DELETE": DELETE_CLIENTS,
     }  # fmt: skip
 
 
 class ClientActPermission(StaffPermission):
     """The right to change clients, for acts on one."""
 
-    needed: ClassVar[dict[str, str]] = {"POST": units.CHANGE}
+    needed: ClassVar[dict[str, str]] = {"POST": CHANGE_CLIENTS}
 
 
 class ClientsView(StaffView):

@@ -12,6 +12,7 @@ from ironauth.infrastructure.telemetry.logs import get_logger
 from tokens.keys.administration import units
 from tokens.keys.administration.outputs import KeyOut
 from tokens.keys.key_set import Family
+from tokens.rights import VIEW_KEYS
 
 
 async def list_keys(*, actor_id: UUID, filters: Mapping[str, Any]) -> list[KeyOut]:
@@ -24,7 +25,7 @@ async def list_keys(*, actor_id: UUID, filters: Mapping[str, Any]) -> list[KeyOu
     Raises:
         PermissionDenied: The caller may not see them.
     """
-    return await database().read(for_holder, actor_id, units.VIEW, units.keys, filters)
+    return await database().read(for_holder, actor_id, VIEW_KEYS, units.keys, filters)
 
 
 async def create_keys(*, actor_id: UUID, family: Family) -> list[KeyOut]:

@@ -10,9 +10,8 @@ from tokens.keys.administration.errors import RotationRefused
 from tokens.keys.administration.outputs import KeyOut, key_out
 from tokens.keys.key_set import Family
 from tokens.keys.models import SigningKey
+from tokens.rights import CHANGE_KEYS
 
-VIEW: Final = "tokens.view_signingkey"
-CHANGE: Final = "tokens.change_signingkey"
 MOST: Final = 1_000  # keys in a list; there are a handful: finished ones are deleted
 _WITHOUT_PRIVATE: Final = KeyOut.__struct_fields__
 
@@ -34,7 +33,7 @@ def create(*, actor_id: UUID, family: Family) -> list[KeyOut]:
         PermissionDenied: The caller may not change keys.
         IntegrityError: Somebody else does the same at this moment: call it again.
     """
-    rights_of(actor_id).require(CHANGE)
+    rights_of(actor_id).require(CHANGE_KEYS)
     key_units.create_first_keys(family, actor_id=actor_id)
     return keys({"family": family.value})
 
@@ -50,7 +49,7 @@ def rotate(*, actor_id: UUID, family: Family) -> KeyOut:
         PermissionDenied: The caller may not change keys.
         RotationRefused: It is too early, or there is no next key.
     """
-    rights_of(actor_id).require(CHANGE)
+    rights_of(actor_id).require(CHANGE_KEYS)
     try:
         kid = key_units.rotate(family, actor_id=actor_id)
     except key_units.RotationRefusedError as refused:
@@ -69,7 +68,7 @@ def drop(*, actor_id: UUID, kid: str) -> KeyOut:
         PermissionDenied: The caller may not change keys.
         RotationRefused: No key in use has this kid.
     """
-    rights_of(actor_id).require(CHANGE)
+    rights_of(actor_id).require(CHANGE_KEYS)
     try:
         active = key_units.drop(kid, actor_id=actor_id)
     except key_units.RotationRefusedError as refused:

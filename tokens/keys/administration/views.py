@@ -12,17 +12,18 @@ from accounts.users.signed_in import signed_in
 from ironauth.infrastructure.api.parsers import validated_query
 from ironauth.infrastructure.api.views import ApiRequest
 from ironauth.infrastructure.core.errors import PermissionDenied, ValidationFailed
-from tokens.keys.administration import services, units
+from tokens.keys.administration import services
 from tokens.keys.administration.errors import RotationRefused
 from tokens.keys.administration.inputs import FamilyInput, KeyListInput
 from tokens.keys.administration.outputs import KeyOut
 from tokens.keys.key_set import Family
+from tokens.rights import CHANGE_KEYS, VIEW_KEYS
 
 
 class KeyPermission(StaffPermission):
     """Rights over signing keys."""
 
-    needed: ClassVar[dict[str, str]] = {"GET": units.VIEW, "POST": units.CHANGE}
+    needed: ClassVar[dict[str, str]] = {"GET": VIEW_KEYS, "POST": CHANGE_KEYS}
 
 
 class KeysView(StaffView):

@@ -14,15 +14,16 @@ from accounts.users.signed_in import signed_in
 from ironauth.infrastructure.api.parsers import NoParameters, validated_query
 from ironauth.infrastructure.api.views import ApiRequest
 from ironauth.infrastructure.core.errors import NotFound, PermissionDenied, ValidationFailed
-from tokens.oauth.consent import services, units
+from tokens.oauth.consent import services
 from tokens.oauth.consent.services import ConsentOut
+from tokens.rights import DELETE_CONSENTS, VIEW_CONSENTS
 from tokens.sessions.transport import no_content
 
 
 class ConsentPermission(StaffPermission):
     """Rights over what people have allowed applications."""
 
-    needed: ClassVar[dict[str, str]] = {"GET": units.SEE, "DELETE": units.REVOKE}
+    needed: ClassVar[dict[str, str]] = {"GET": VIEW_CONSENTS, "DELETE": DELETE_CONSENTS}
 
 
 class UserConsentsView(StaffView):

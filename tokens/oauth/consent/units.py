@@ -14,13 +14,11 @@ from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.errors import NotFound
 from tokens.oauth.models import AuthorizationCode, Consent, DeviceGrant
 from tokens.protocol import scope_set, scope_text
+from tokens.rights import DELETE_CONSENTS, VIEW_CONSENTS
 from tokens.sessions import units as sessions
 from tokens.sessions.models import Session
 
 Reason = Session.RevokeReason
-#: Rights of staff; the admin asks for them too.
-SEE: Final = "tokens.view_consent"
-REVOKE: Final = "tokens.delete_consent"
 _NO_USER: Final = "There is no user with this id."
 
 
@@ -91,7 +89,7 @@ def of_person_for_staff(*, actor_id: UUID, user_id: UUID) -> list[Consent]:
         PermissionDenied: Without ``tokens.view_consent``.
         NotFound: There is no such user.
     """
-    rights_of(actor_id).require(SEE)
+    rights_of(actor_id).require(VIEW_CONSENTS)
     found = of_person(user_id)
     if not found and not User.objects.filter(pk=user_id).exists():
         raise NotFound(_NO_USER)
@@ -110,7 +108,7 @@ def revoke_by_staff(*, actor_id: UUID, user_id: UUID, client_id: UUID) -> None:
         PermissionDenied: Without ``tokens.delete_consent``, and for a superuser where the caller is none.
         NotFound: There is no such user, or no such consent of theirs.
     """
-    rights, user = target_of(actor_id, user_id, REVOKE)
+    rights, user = target_of(actor_id, user_id, DELETE_CONSENTS)
     if user is None:
         raise NotFound(_NO_USER)
     rights.require_above(user)
