@@ -88,8 +88,8 @@ class SessionAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: ignor
         "state", "user__exact", "revoke_reason__exact", "revoke_reason__isnull",
         *(f"created_at__{part}" for part in ("gte", "lt", "isnull", "year", "month", "day")),
     })  # fmt: skip
-    hidden = ("secret",)
-    list_display = ["user", "state", "last_used", "expires", "address", "application", "browser"]
+    hidden = ("secret", "browser")
+    list_display = ["user", "state", "last_used", "expires", "address", "application", "agent"]
     list_filter = [LiveFilter, "revoke_reason", "created_at"]
     search_fields = ["user__email", "=ip"]
     search_help_text = "E-mail address, or an exact IP address"
@@ -135,7 +135,7 @@ class SessionAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: ignor
         return str(session.application_name)
 
     @admin.display(description="Browser", ordering="user_agent")
-    def browser(self, session: Session) -> str:
+    def agent(self, session: Session) -> str:
         """Return the browser in a few words, and the whole user agent as their tooltip."""
         return _browser(session)
 
@@ -243,10 +243,10 @@ class SessionInline(ReadOnly, admin.TabularInline):  # type: ignore[type-arg] # 
     link_to = "admin:tokens_session_changelist"
     link_text = "All sessions of this person"
     note = f"The {LISTED} used last, if there are more."
-    hidden = ("secret",)
+    hidden = ("secret", "browser")
     verbose_name_plural = "Live sessions"
-    fields = ["opened", "last_used", "expires", "ip", "application", "browser"]
-    readonly_fields = ["opened", "last_used", "expires", "ip", "application", "browser"]
+    fields = ["opened", "last_used", "expires", "ip", "application", "agent"]
+    readonly_fields = ["opened", "last_used", "expires", "ip", "application", "agent"]
     extra = 0
 
     @admin.display(description="Opened")
@@ -271,7 +271,7 @@ class SessionInline(ReadOnly, admin.TabularInline):  # type: ignore[type-arg] # 
         return str(session.application_name)
 
     @admin.display(description="Browser")
-    def browser(self, session: Session) -> str:
+    def agent(self, session: Session) -> str:
         """Return the browser as the list of sessions does."""
         return _browser(session)
 

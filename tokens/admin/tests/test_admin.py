@@ -111,7 +111,7 @@ def test_a_session_names_its_browser(browser: Client, opened_session: OpenedSess
     for page in (reverse(SESSIONS), reverse("admin:accounts_user_change", args=[opened_session.account.id])):
         assert f'<span title="{html.escape(agent)}">Chrome, Linux</span>' in browser.get(page).content.decode()
     Session.objects.update(user_agent="")
-    assert '<td class="field-browser">-</td>' in browser.get(reverse(SESSIONS)).content.decode()
+    assert '<td class="field-agent">-</td>' in browser.get(reverse(SESSIONS)).content.decode()
 
 
 def test_session_page(browser: Client, opened_session: OpenedSession) -> None:
@@ -287,7 +287,7 @@ def test_lists_fit_a_screen(browser: Client, opened_session: OpenedSession) -> N
     def headings(page: str) -> list[str]:
         return re.findall(r'class="[^"]*column-(\w+)', browser.get(reverse(page)).content.decode())
 
-    assert headings(SESSIONS) == ["user", "state", "last_used", "expires", "address", "application", "browser"]
+    assert headings(SESSIONS) == ["user", "state", "last_used", "expires", "address", "application", "agent"]
     assert headings(KEYS)[:2] == ["state", "short_kid"]
     assert {"activated", "retired", "ends"} < set(headings(KEYS))
     assert f">{kid[:12]}…</a>" in browser.get(reverse(KEYS)).content.decode()
