@@ -52,7 +52,15 @@ def offered() -> list[tuple[str, str]]:
     return _Known.offered()
 
 
-def require(client_id: str) -> None:
-    """Raise ``ValidationFailed`` (``client``) for an id that an invitation cannot name; "" names none."""
-    if client_id and find(client_id) is None:
+def require(client_id: str) -> str:
+    """Return the id to store with an invitation: the application's own text; "" for none.
+
+    Raises:
+        ValidationFailed: (``client``) An invitation cannot name such an application.
+    """
+    if not client_id:
+        return ""
+    found = find(client_id)
+    if found is None:
         raise ValidationFailed(errors=[FieldError("client", "unknown", UNKNOWN)])
+    return found.client_id

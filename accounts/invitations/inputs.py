@@ -2,10 +2,23 @@
 
 from typing import Any
 
+from django.core.exceptions import ValidationError
 from rest_framework import serializers
 
 from accounts.fields import NameField, NewEmailField, PasswordField, TextField
+from accounts.invitations.continuing import UNKNOWN
+from accounts.invitations.models import MAX_CLIENT
 from accounts.users.inputs import RolesField, validate_language
+
+
+def validate_client(client_id: str) -> None:
+    """Refuse what is longer than any ``client_id``; which ones there are is asked later.
+
+    Raises:
+        ValidationError: Django's, with code ``unknown``.
+    """
+    if len(client_id) > MAX_CLIENT:
+        raise ValidationError(UNKNOWN, code="unknown")
 
 
 class InvitationInput(serializers.Serializer[Any]):
@@ -25,6 +38,7 @@ class InvitationInput(serializers.Serializer[Any]):
         required=False,
         default="",
         allow_blank=True,
+        validate=validate_client,
         help_text="`client_id` of the application to continue to afterwards; it has an `initiate_login_uri`.",
     )
 

@@ -165,8 +165,7 @@ def invite(*, actor_id: uuid.UUID, values: Mapping[str, Any]) -> InvitationOut:
     """
     roles = sorted(set(values["roles"]))
     rights = require_may_invite(actor_id=actor_id, roles=roles)
-    client = values.get("client", "")
-    continuing.require(client)
+    client = continuing.require(values.get("client", ""))
     now, key = clock.now(), emails.fold(values["email"])
     waiting = Invitation.objects.filter(email_key=key, accepted_at=None, withdrawn_at=None)
     waiting.filter(expires_at__lte=now).update(withdrawn_at=now)

@@ -51,15 +51,19 @@ def longest_access_token_s() -> int:
 def invited_to(client_id: str) -> Application | None:
     """Return the enabled client with an ``initiate_login_uri``; None for any other text. 1 query.
 
-    The address has our ``iss`` (OpenID Connect Core §4), by which the client knows where to send people.
+    The address has our ``iss`` (OpenID Connect Core §4), by which the client knows where to send people. An id has one
+    spelling here: `UUID` also reads braces, capitals and any number of hyphens.
 
     Args:
         client_id: As an invitation has it.
     """
     try:
-        row = _initiating().filter(pk=UUID(client_id)).values_list("name", "initiate_login_uri").first()
+        parsed = UUID(client_id)
     except ValueError:
         return None
+    if str(parsed) != client_id:
+        return None
+    row = _initiating().filter(pk=parsed).values_list("name", "initiate_login_uri").first()
     if row is None:
         return None
     name, uri = row

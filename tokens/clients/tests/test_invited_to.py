@@ -1,6 +1,7 @@
 """An invitation that leads to an application: only where staff have registered that it begins a sign-in, now."""
 
 import re
+import uuid
 from html import unescape
 
 import httpx
@@ -13,6 +14,7 @@ from accounts.invitations import units
 from accounts.invitations.models import Invitation
 from accounts.outbox import tokens as email_tokens
 from accounts.users.models import User
+from conftest import PASSWORD
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.errors import ValidationFailed
 from tokens.clients import queries, rules
@@ -119,6 +121,38 @@ def test_who_can_be_named(transactional_db: None) -> None:
     assert not Invitation.objects.exists()
     assert invite(str(wiki.pk)).client == str(wiki.pk)
     assert queries.to_invite_to() == [(str(wiki.pk), "Wiki")]
+
+
+def spelt(client_id: uuid.UUID) -> dict[str, str]:
+    """Return what else the standard library reads as this id."""
+    digits = client_id.hex
+    return {
+        "132 characters": "{" * 60 + "-" * 40 + digits,
+        "hexadecimal": digits,
+        "capitals": str(client_id).upper(),
+        "urn": client_id.urn,
+        "braces": f"{{{client_id}}}",
+        "other digits": str(client_id).translate(str.maketrans("0123456789", "٠١٢٣٤٥٦٧٨٩")),
+    }
+
+
+@pytest.mark.parametrize("how", ["132 characters", "hexadecimal", "capitals", "urn", "braces", "other digits"])
+async def test_an_id_has_one_spelling(
+    api: httpx.AsyncClient, wiki: OAuthClient, signing_key: str, how: str
+) -> None:
+    """Over HTTP: what is spelt otherwise is refused with a word to the field; as it is registered, it is stored."""
+    root = await sync_to_async(User.objects.create_superuser)("staff@example.com", PASSWORD)
+    answer = await api.post("/api/v1/access/signin", json={"email": root.email, "password": PASSWORD})
+    headers = {"authorization": f"Bearer {answer.json()['access_token']}"}
+    asked = {"email": "ida@example.com", "client": spelt(wiki.pk)[how]}
+    assert asked["client"] != str(wiki.pk)
+    refused = await api.post("/api/v1/users/invitations", json=asked, headers=headers)
+    assert refused.status_code == 400, refused.text
+    assert [(one["field"], one["code"]) for one in refused.json()["errors"]] == [("client", "unknown")]
+    assert not await Invitation.objects.aexists()
+    asked["client"] = str(wiki.pk)
+    made = await api.post("/api/v1/users/invitations", json=asked, headers=headers)
+    assert (made.status_code, made.json()["client"]) == (201, str(wiki.pk))
 
 
 @pytest.mark.parametrize(
