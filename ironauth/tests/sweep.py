@@ -105,15 +105,20 @@ def paths(values: dict[str, str]) -> list[Path]:
 
     Raises ``KeyError`` for a parameter that has no value there: give it one where the sweep is.
     """
-    found = [Path("/" + _filled(route, values), route) for route in _routes(get_resolver())]
+    found = [Path("/" + _filled(route, values), route) for route, _ in _routes(get_resolver())]
     return [*found, Path("/nowhere", ""), Path("/static/nothing.css", ""), Path("/admin", "")]
 
 
-def _routes(resolver: URLResolver, prefix: str = "") -> Iterator[str]:
+def views() -> set[Any]:
+    """Return the REST framework's views of the URL configuration, pages among them."""
+    return {view.cls for _, view in _routes(get_resolver()) if hasattr(view, "cls")}
+
+
+def _routes(resolver: URLResolver, prefix: str = "") -> Iterator[tuple[str, Any]]:
     for one in resolver.url_patterns:
         route = prefix + str(one.pattern)
         if isinstance(one, URLPattern):
-            yield route
+            yield route, one.callback
         else:
             yield from _routes(one, route)
 

@@ -19,10 +19,12 @@ from django.contrib.admin.utils import quote
 from django.contrib.auth.models import Group
 from django.db import transaction
 from django.test import Client
+from django.urls import resolve
 from pytest_django import Settings
 
 from accounts.outbox import tokens as email_tokens
 from accounts.outbox.models import EmailToken
+from accounts.pages import meter
 from accounts.pages.acts import ROWS
 from accounts.pages.row_page import PROOFS
 from accounts.users.models import User
@@ -30,6 +32,7 @@ from accounts.users.services import Authenticated
 from conftest import PASSWORD, ServeProcess
 from ironauth.asgi import application
 from ironauth.config import cookies as cookie_names
+from ironauth.infrastructure.api.parsers import FormParser
 from ironauth.infrastructure.http import cookies
 from ironauth.tests import sweep
 from ironauth.tests.canary_hooks import watched
@@ -75,18 +78,26 @@ PAGE_FORMS: Final = {
     "/oauth/signin/code": ["request", "code", "challenge_token", "credential", "recovery", "app", "keep_device"],
     "/oauth/signin/passkey": ["request", "email", "challenge_token", "credential"],
     "/oauth/device": ["user_code"],
+    "/oauth/account/session": [],
     "/account/security": ["form", "act"],
     "/account/accounts": ["next", "confirmation", "account", "sign_out", "sign_out_all", "other"],
-    "/account/security/password": ["form", "act", *OF_ROWS],
-    "/account/invitation": ["token", "name", "password", "terms_version"],
+    "/account/security/password": ["form", "act", meter.FIELD, "mail_code", *OF_ROWS],
+    "/account/forgot": ["email"],
+    "/account/verify-again": ["email"],
+    "/account/restore": ["token"],
+    "/email/verify": ["token"],
+    "/password/reset": ["token", "new_password", meter.FIELD],
+    "/account/invitation": ["token", "name", "password", "terms_version", meter.FIELD],
     "/oauth/terms": ["request", "terms_version"],
-    "/oauth/signup": ["request", "email", "name", "password", "terms_version"],
+    "/oauth/signup": ["request", "email", "name", "password", "terms_version", meter.FIELD],
     "/oauth/signin/email": ["request", "email"],
     "/oauth/signin/link": ["request", "token"],
     "/oauth/code": ["request", "code", "again"],
     "/oauth/forgot": ["request", "email", "send"],
-    "/oauth/reset": ["request", "token", "new_password"],
+    "/oauth/reset": ["request", "token", "new_password", meter.FIELD],
     "/oauth/upstream": ["request", "provider"],
+    "/oauth/upstream/acme": ["code", "state", "iss", "error", "error_description"],
+    "/oauth/upstream/acme/logout": ["logout_token"],
     **{path: PAGE_QUERY[path] for path in ("/oauth/authorize", "/oauth/logout")},
 }
 #: Forms that read more of how far somebody has come.
@@ -293,6 +304,16 @@ def client_forms() -> Iterator[tuple[str, str, list[str], Fields]]:
     for path, names in PAGE_FORMS.items():
         for caller in ("nobody", "cookie") if path.startswith("/account/") else ("nobody",):
             yield path, caller, names, {}
+
+
+def test_every_form_of_a_page_is_swept() -> None:
+    """Whatever view reads forms alone has its fields above or, where clients call it, in the API's description."""
+    described = {operation.partition(" ")[2] for operation in sweep.operations()}
+    paths = [*PAGE_FORMS, *(path for path in described if path.startswith("/oauth/"))]
+    swept = {resolve(path).func.cls for path in paths}  # type: ignore[attr-defined] # of REST framework's views
+    read = {view for view in sweep.views() if hasattr(view, "post") and list(view.parser_classes) == [FormParser]}
+    assert len(read) > 30
+    assert not {view.__name__ for view in read - swept}
 
 
 async def test_no_head_makes_a_server_error(sweeper: Sweeper) -> None:

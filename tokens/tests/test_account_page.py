@@ -13,6 +13,7 @@ from pytest_django import Settings
 
 from accounts.audit.models import AuditEvent
 from accounts.outbox.models import OutgoingMail
+from accounts.pages import meter
 from accounts.pages.acts import ROWS
 from accounts.pages.row_page import PROOFS
 from accounts.users.models import User
@@ -174,6 +175,23 @@ async def test_what_is_wrong_stands_at_its_field(page: httpx.AsyncClient, member
         values = forms((await page.get(path)).text, "change")[0][1]
         answer = await page.post(path, data={**values, "act": act})
         assert (answer.status_code, "no such act" in answer.text) == (400, True)
+
+
+async def test_a_language_that_is_not_there_is_said_at_the_field(page: httpx.AsyncClient) -> None:
+    """In the language of the page; one of the list is taken, and then nothing is wrong."""
+    for code, words in (
+        ("en", "Choose one of the languages in the list."),
+        ("de", "Wählen Sie eine der Sprachen aus der Liste."),
+        ("fr", "Choisissez une des langues de la liste."),
+        ("es", "Elija uno de los idiomas de la lista."),
+    ):
+        assert (await press(page, f"{HOME}/language", "change", language=code)).status_code == 303
+        for wrong in ("xx", "de-", "a\0b"):
+            refused = await press(page, f"{HOME}/language", "change", language=wrong)
+            assert refused.status_code == 400
+            assert f'<ul class="reasons" id="language-problem"><li>{words}</li></ul>' in refused.text
+            assert 'aria-invalid="true" aria-describedby="language-problem"' in refused.text
+        assert "language-problem" not in (await page.get(f"{HOME}/language")).text
 
 
 async def test_name_language_address_and_password(page: httpx.AsyncClient, member: Member) -> None:
@@ -350,7 +368,8 @@ async def test_no_value_makes_a_server_error(page: httpx.AsyncClient, member: Me
             mark = forms((await page.get(HOME)).text, "sign_out")[0][1]["form"]
             for value in HOSTILE.values():
                 typed = dict.fromkeys((*act.fields, *PROOFS), value) | {"form": mark, "act": name}
-                answer = await page.post(path, data=typed)
-                assert answer.status_code < 500, (slug, name, value[:40])
-                if answer.status_code not in (303, 413):  # sent on; refused before any view sees it
-                    assert answer.headers["content-type"].startswith(("text/html", "application/json")), answer.text
+                for button in ("", meter.FIELD, "mail_code") if slug == "password" else ("",):
+                    answer = await page.post(path, data=typed | ({button: value} if button else {}))
+                    assert answer.status_code < 500, (slug, name, button, value[:40])
+                    if answer.status_code not in (303, 413):  # sent on; refused before any view sees it
+                        assert answer.headers["content-type"].startswith(("text/html", "application/json")), answer.text

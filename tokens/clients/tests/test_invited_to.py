@@ -137,9 +137,7 @@ def spelt(client_id: uuid.UUID) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("how", ["132 characters", "hexadecimal", "capitals", "urn", "braces", "other digits"])
-async def test_an_id_has_one_spelling(
-    api: httpx.AsyncClient, wiki: OAuthClient, signing_key: str, how: str
-) -> None:
+async def test_an_id_has_one_spelling(api: httpx.AsyncClient, wiki: OAuthClient, signing_key: str, how: str) -> None:
     """Over HTTP: what is spelt otherwise is refused with a word to the field; as it is registered, it is stored."""
     root = await sync_to_async(User.objects.create_superuser)("staff@example.com", PASSWORD)
     answer = await api.post("/api/v1/access/signin", json={"email": root.email, "password": PASSWORD})
