@@ -93,6 +93,7 @@ class Session(models.Model):
         actor_id: The member of staff who opened it to act as the person (``acting``); None for the person's own.
         actor_epoch: The epoch of *their* account then.
         browser: A MAC of what our pages know its browser by; "" for sessions whose tokens are in no cookies of theirs.
+        goes_on_from: The session of the account's pages that an SSO session was opened from, to outlive it.
         kept_device_id: The kept device of its browser, which goes when the session is thrown out; None without one.
     """
 
@@ -130,6 +131,7 @@ class Session(models.Model):
     actor_epoch = models.PositiveIntegerField(null=True, blank=True)
     kept_device_id = models.UUIDField(null=True, blank=True)
     browser = models.CharField(max_length=BROWSER_CHARACTERS, blank=True, default="", db_default="")
+    goes_on_from = models.UUIDField(null=True, blank=True)
 
     objects = SessionQuerySet.as_manager()
 
@@ -144,6 +146,10 @@ class Session(models.Model):
             models.Index(fields=["user"], condition=Q(revoked_at=None), name="tokens_session_held"),
             # To find what another tab of a browser has opened; a refresh does not change it.
             models.Index(fields=["browser"], condition=~Q(browser=""), name="tokens_session_browser"),
+            # To end what goes on from a session whose token was copied; nearly no session has one.
+            models.Index(
+                fields=["goes_on_from"], condition=Q(goes_on_from__isnull=False), name="tokens_session_goes_on"
+            ),
             # To end those of a member of staff; nearly no session has an actor.
             models.Index(fields=["actor_id"], condition=Q(actor_id__isnull=False), name="tokens_session_actor"),
         ]

@@ -98,6 +98,7 @@ class NewSession(msgspec.Struct, kw_only=True):
     actor_epoch: int | None = None
     kept_device_id: UUID | None = None
     browser: str = ""
+    goes_on_from: UUID | None = None
     id: UUID = msgspec.field(default_factory=new_id)
     secret: bytes = msgspec.field(default_factory=new_secret)
     generation: int = 0
@@ -255,6 +256,26 @@ def advance(session: StoredSession, *, now: datetime, idle_end: datetime) -> Sto
     return session._replace(
         generation=session.generation + 1, last_used_at=last_use, rotated_at=now, idle_expires_at=idle_end
     )
+
+
+def note_origin(session_id: UUID, origin_id: UUID) -> None:
+    """Note which session of the account's pages an SSO session goes on from. 1 query.
+
+    Args:
+        session_id: The SSO session.
+        origin_id: The session that it goes on from, and may outlive.
+    """
+    Session.objects.filter(pk=session_id).update(goes_on_from=origin_id)
+
+
+def that_go_on_from(session_id: UUID, now: datetime) -> list[UUID]:
+    """Return the live SSO sessions that go on from a session of the account's pages. 1 query.
+
+    Args:
+        session_id: The session, over or not.
+        now: The moment at which they have to be live.
+    """
+    return list(Session.objects.filter(goes_on_from=session_id).live(now).order_by().values_list("pk", flat=True))
 
 
 def note_device(session_id: UUID, device_id: UUID) -> bool:

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import models, transaction
-from django.db.models import Count, Q
+from django.db.models import Count
 
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event
@@ -203,10 +203,8 @@ def end_other_sessions(*, user_id: UUID, epoch: int, from_session_id: UUID) -> i
     if session_queries.find_live(session_id=from_session_id, user_id=user_id, epoch=epoch, now=now) is None:
         raise NotAuthenticated
     kept_devices.end_all_of(user_id)
-    # Where it began is the same browser: with that it would end itself.
-    began_in = Session.objects.filter(pk=from_session_id, client_id=FIRST_PARTY_CLIENT).values("parent_id")
-    stays = Q(pk=from_session_id) | Q(pk__in=began_in.filter(parent_id__isnull=False))
-    others = Session.objects.filter(user_id=user_id).live(now).exclude(stays).order_by()
+    stand_alone(from_session_id)
+    others = Session.objects.filter(user_id=user_id).live(now).exclude(pk=from_session_id).order_by()
     ending.under_way_ends.send(sender=Session, user_id=user_id, session_ids=None, keep=())
     ended = 0
     while ids := list(others.values_list("pk", flat=True)):  # again: a code may be redeemed at this moment
@@ -215,6 +213,18 @@ def end_other_sessions(*, user_id: UUID, epoch: int, from_session_id: UUID) -> i
         audit.record_each(Event.SESSION_ENDED, [(user_id, one) for one in ids], actor_id=user_id, details=details)
         ended += len(ids)
     return ended
+
+
+def stand_alone(session_id: UUID) -> None:
+    """Let a session of the account's pages live on without the SSO session that it goes on from. 1 query.
+
+    Where others are thrown out, that one is too: a copy of its cookie shows nothing of itself when it is used. For a
+    client's session this does nothing: it belongs to the single sign-on.
+
+    Args:
+        session_id: The session that stays.
+    """
+    Session.objects.filter(pk=session_id, client_id=FIRST_PARTY_CLIENT, parent_id__isnull=False).update(parent_id=None)
 
 
 def end_session(*, session_id: UUID, reason: Session.RevokeReason) -> bool:

@@ -128,7 +128,11 @@ async def _beside(request: ApiRequest, here: Sequence[Here], there: str) -> Http
     """Go to where another person signs in; the present account stays signed in in this browser."""
     response = _sign_in(there)
     context = client_context.context_of(request)
-    stays = await database().write(units.keep, here, context=context)
+    mark = token_cache().mark()
+    key = await key_store().signing()
+    stays, own = await database().write(units.beside, here, context=context)
+    if own is not None:
+        transport.set_cookies(response, token_pair(own, key, mark))
     if stays is not None:
         current = sso_session.read_cookie(request)
         others = [one.held.cookie for one in here if one.held is not None and one.held.cookie != current]

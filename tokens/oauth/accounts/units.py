@@ -9,14 +9,15 @@ from collections.abc import Sequence
 from typing import NamedTuple
 from uuid import UUID
 
-from ironauth.infrastructure.core import clock
+from ironauth.infrastructure.core.errors import NotAuthenticated
 from ironauth.infrastructure.http.client_context import ClientContext
-from tokens.sessions import browser_sessions, sso_session
+from tokens.sessions import browser_sessions, refresh_token, sso_session
 from tokens.sessions import queries as session_queries
 from tokens.sessions.browser_sessions import BrowserSession
 from tokens.sessions.ends import queries as session_ends
 from tokens.sessions.models import FIRST_PARTY_CLIENT
 from tokens.sessions.queries import OpenedSession, StoredSession
+from tokens.sessions.refresh import queries as refresh_queries
 from tokens.sessions.sso_session import SsoCookie
 from tokens.sign_in import going_on
 from tokens.upstream import noting as upstream
@@ -95,8 +96,34 @@ def keep(here: Sequence[Here], *, context: ClientContext) -> SsoCookie | None:
         return None
     beside = [one.held.cookie for one in here if one.held is not None]
     opened = going_on.single_sign_on(own, beside=beside, context=context)
+    session_queries.note_origin(opened.session_id, own.id)
     upstream.note_same(session_id=own.id, as_session_id=opened.session_id)
     return sso_session.parse_cookie(opened.refresh_token)
+
+
+def beside(here: Sequence[Here], *, context: ClientContext) -> tuple[SsoCookie | None, OpenedSession | None]:
+    """Keep the account of the account's pages in the browser, for another one to sign in beside it. See ``keep``.
+
+    Its session there moves on by one refresh: a copy of its token is found out when it is used.
+
+    Args:
+        here: The accounts of the browser.
+        context: Where the request comes from.
+
+    Returns:
+        The SSO session that was opened, and the session of the pages with its next token; None where none was.
+
+    Raises:
+        NotAuthenticated: That session is over, or somebody else has just moved it on.
+    """
+    stays = keep(here, context=context)
+    own = here[0].own if here else None
+    if stays is None or own is None:
+        return None, None
+    moved = refresh_queries.moved_on(own)
+    if moved is None:
+        raise NotAuthenticated
+    return stays, moved
 
 
 def sign_out(ended: Sequence[Here]) -> None:
@@ -123,9 +150,12 @@ def of(here: Sequence[Here], session_id: UUID | None) -> Here | None:
 
 
 def _own(token: str) -> StoredSession | None:
-    """Return the live session of the account's pages that a refresh token names, of its person alone."""
-    session_id = session_ends.named_by(token)
-    found = session_queries.find(session_id) if session_id is not None else None
-    if found is None or found.client_id != FIRST_PARTY_CLIENT or found.is_over(clock.now()):
+    """Return the session of the account's pages that a refresh token is good for now, of its person alone.
+
+    An older token names nobody here, as it is worth nothing elsewhere: it may be a copy.
+    """
+    parsed = refresh_token.parse(token)
+    found = refresh_queries.usable(parsed=parsed) if parsed is not None else None
+    if found is None or found.client_id != FIRST_PARTY_CLIENT or found.dpop_jkt or found.actor_id is not None:
         return None
-    return found if found.actor_id is None and sso_session.signs_in(found) else None
+    return found if sso_session.signs_in(found) else None

@@ -97,7 +97,8 @@ def end_matching(
 ) -> list[UUID]:
     """End those live sessions of a person, leave each in the trail, and return them. 4 queries, and what ending takes.
 
-    The SSO session that the kept one began in, and what else began there or in it, is the same browser's, and stays.
+    Where a client has asked in the person's name, the SSO session that the kept one began in stays, with what else
+    began there: it is the same browser's. That of the account's pages ends (``units.stand_alone``).
     Codes and devices that wait for their sessions end before sessions are looked for once more: what was redeemed at
     this moment is found then, and nothing is redeemed later.
 
@@ -111,6 +112,7 @@ def end_matching(
     others = Session.objects.filter(which, user_id=user_id).live(clock.now())
     kept: list[UUID] = []
     if keep is not None:
+        sessions.stand_alone(keep)
         parent_id = Session.objects.filter(pk=keep).values_list("parent_id", flat=True).first()
         kept = [keep] if parent_id is None else [keep, parent_id]
         others = others.exclude(pk__in=kept).exclude(parent_id__in=kept)

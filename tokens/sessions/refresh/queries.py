@@ -54,6 +54,17 @@ def kept(*, parsed: ParsedRefreshToken) -> OpenedSession | None:
     return sessions.opened(session, session.account)
 
 
+def moved_on(session: StoredSession) -> OpenedSession | None:
+    """Move a session of this service's own API on by one refresh; None when another request was first. 1 query.
+
+    Args:
+        session: The session, as it was read.
+    """
+    now = clock.now()
+    moved = session_queries.advance(session, now=now, idle_end=sessions.idle_end(now, session.absolute_expires_at))
+    return sessions.opened(moved, moved.account) if moved is not None else None
+
+
 def session_of(*, parsed: ParsedRefreshToken) -> StoredSession | None:
     """Return the session a genuine refresh token names, of whatever generation and state. 1 query.
 

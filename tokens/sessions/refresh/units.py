@@ -5,7 +5,9 @@ token calls for (security-bar finding 11). The service raises after the commit.
 """
 
 from dataclasses import dataclass
+from datetime import timedelta
 
+from django.conf import settings
 from django.db import transaction
 
 from accounts.audit import recording as audit
@@ -67,6 +69,8 @@ def rotate(
     if rotation is None:  # lost the race between SELECT and UPDATE: the winner's row decides
         session = session_queries.find(parsed.session_id)
         rotation = _rotate(session, parsed, client_id, wanted, idle_s, grace_s) or Rotation(Outcome.REVOKED)
+    if session is not None and rotation.outcome is Outcome.REVOKED:
+        _used_afterwards(session)
     if session is not None and session.actor_id is not None and rotation.outcome is Outcome.INACTIVE:
         with transaction.atomic():
             acting.lose(session_id=session.id, user_id=session.account.id, actor_id=session.actor_id)
@@ -106,7 +110,34 @@ def _reused(session: StoredSession) -> Rotation:
     raise_if_timed_out()
     with transaction.atomic():
         if sessions.end_session(session_id=session.id, reason=Session.RevokeReason.REUSE):
-            audit.record(
-                Event.REFRESH_REUSE, outcome=audit.Outcome.REFUSED, user_id=session.account.id, session_id=session.id
-            )
+            _note_reuse(session)
+        _end_what_goes_on(session)
     return Rotation(Outcome.REUSE)
+
+
+def _used_afterwards(session: StoredSession) -> None:
+    """End what goes on from a session of the account's pages that has ended, and whose token is used all the same.
+
+    Its browser has other cookies since: somebody else has a copy, or has made the browser's own one a copy. Requests
+    that were on their way at that moment mean nothing. 1 query, and what ending takes.
+    """
+    grace = timedelta(seconds=settings.IRONAUTH_REFRESH_GRACE_S)
+    if (
+        session.client_id != FIRST_PARTY_CLIENT
+        or session.revoked_at is None
+        or session.revoked_at + grace > clock.now()
+    ):
+        return
+    with transaction.atomic():
+        if _end_what_goes_on(session):
+            _note_reuse(session)
+
+
+def _end_what_goes_on(session: StoredSession) -> int:
+    """End the SSO sessions that were opened from a session; return how many."""
+    found = session_queries.that_go_on_from(session.id, clock.now())
+    return sessions.end_sessions(session_ids=found, reason=Session.RevokeReason.REUSE) if found else 0
+
+
+def _note_reuse(session: StoredSession) -> None:
+    audit.record(Event.REFRESH_REUSE, outcome=audit.Outcome.REFUSED, user_id=session.account.id, session_id=session.id)

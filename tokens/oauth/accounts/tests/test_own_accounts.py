@@ -27,6 +27,7 @@ from tokens.tests.browser import CROSS_SITE, ME, SAME_ORIGIN, SIGNIN
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage, pytest.mark.usefixtures("signing_key")]
 
 HOME, ACCOUNTS, SIGN_IN = "/account/security", "/account/accounts", "/account/signin"
+REFRESH = "/api/v1/access/refresh"
 
 
 @pytest.fixture
@@ -34,6 +35,13 @@ def browser(api: httpx.AsyncClient) -> httpx.AsyncClient:
     """A browser, whose requests this site's pages have caused."""
     api.headers.update(SAME_ORIGIN)
     return api
+
+
+def with_cookies(browser: httpx.AsyncClient, **cookies: str) -> httpx.AsyncClient:
+    """Return another browser, with these cookies alone."""
+    other = httpx.AsyncClient(transport=browser._transport, base_url="http://testserver", cookies=cookies)
+    other.headers.update(SAME_ORIGIN)
+    return other
 
 
 async def live(client_id: str) -> list[Session]:
@@ -148,18 +156,90 @@ async def test_it_ends_with_single_sign_on(browser: httpx.AsyncClient, client: A
 
 
 async def test_throwing_out(browser: httpx.AsyncClient, client: Any) -> None:  # noqa: F811
-    """From another device both end, or the browser would be back at once; everywhere else leaves this browser's."""
+    """From another device both end, or the browser would be back at once."""
     (anne,) = await people_in(browser, client, "anne")
     await at_home(browser)
     (own,) = await live(FIRST_PARTY_CLIENT)
-    assert (await browser.delete("/api/v1/access/sessions")).status_code == 204
-    assert (len(await live(FIRST_PARTY_CLIENT)), len(await live(SSO_CLIENT))) == (1, 1)
     pair = (await browser.post(SIGNIN, json={"email": anne.email, "password": PASSWORD}, headers={"Cookie": ""})).json()
     elsewhere = {"Authorization": f"Bearer {pair['access_token']}", "Cookie": ""}
     assert (await browser.delete(f"/api/v1/access/sessions/{own.pk}", headers=elsewhere)).status_code == 204
     assert not await live(SSO_CLIENT)
     assert await at_home(browser) == ""
     assert await at_home(browser) == ""
+
+
+async def test_everywhere_else_ends_a_copied_cookie(browser: httpx.AsyncClient, client: Any) -> None:  # noqa: F811
+    """The session that asks lives on alone: somebody else may have the cookie of the single sign-on it goes on from."""
+    (anne,) = await people_in(browser, client, "anne")
+    await at_home(browser)
+    thief = with_cookies(browser, sso=browser.cookies["sso"])
+    assert await at_home(thief) == anne.email
+    assert await at_home(browser) == anne.email
+    assert (await browser.delete("/api/v1/access/sessions")).status_code == 204
+    assert not await live(SSO_CLIENT)
+    assert (await at_home(thief), await at_home(browser)) == ("", anne.email)
+    assert [one.parent_id for one in await live(FIRST_PARTY_CLIENT)] == [None]
+
+
+@pytest.mark.parametrize("press_first", [True, False])
+async def test_an_older_refresh_token_is_nobody(browser: httpx.AsyncClient, press_first: bool) -> None:
+    """A copy of a token that was refreshed since opens nothing, and lists no account."""
+    anne = await person("anne")
+    await at_pages(browser, anne.email)
+    thief = with_cookies(browser, refresh_token=browser.cookies["refresh_token"])
+    page = await thief.get(ACCOUNTS)
+    assert listed(page) == [anne.email]
+    for _ in range(2):
+        assert (await browser.post(REFRESH)).status_code == 204
+    await Session.objects.aupdate(rotated_at=clock.now() - timedelta(minutes=10))
+    button = "other" if press_first else "account"
+    (form, *_) = [form for form in forms(page) if button in form.buttons] or forms(page)
+    value = form.buttons[button][0] if button in form.buttons else str((await live(FIRST_PARTY_CLIENT))[0].pk)
+    assert to(await thief.post(ACCOUNTS, data={**form.fields, button: value})) == (SIGN_IN, HOME)
+    assert to(await thief.get(ACCOUNTS)) == (SIGN_IN, HOME)
+    assert not await live(SSO_CLIENT)
+    assert "access_token" not in thief.cookies
+    assert await at_home(browser) == anne.email
+
+
+async def test_a_copied_token_that_stays_as_an_account_is_found_out(browser: httpx.AsyncClient) -> None:
+    """Staying beside another person refreshes the session: the other holder's next refresh ends both."""
+    anne = await person("anne")
+    await at_pages(browser, anne.email)
+    thief = with_cookies(browser, refresh_token=browser.cookies["refresh_token"])
+    await press(thief, "other")
+    assert len(await live(SSO_CLIENT)) == 1
+    held = {one.value for one in thief.cookies.jar if one.name == "refresh_token"}
+    assert held - {browser.cookies["refresh_token"]}  # its answer has brought the next one
+    with clock.shifted(60):
+        assert (await browser.post(REFRESH)).status_code == 401
+        assert not await live(SSO_CLIENT)
+        assert not await live(FIRST_PARTY_CLIENT)
+    assert await AuditEvent.objects.filter(event="refresh_reuse").acount() == 1
+
+
+@pytest.mark.parametrize(("after", "left"), [(5, 1), (60, 0)])
+async def test_a_copied_token_of_a_session_that_was_switched_away(
+    browser: httpx.AsyncClient,
+    client: Any,  # noqa: F811
+    after: int,
+    left: int,
+) -> None:
+    """The session of the pages has ended by the switch: its token, used later, ends what stays of it elsewhere.
+
+    A request that was on its way at the moment of the switch ends nothing.
+    """
+    anne = await person("anne")
+    await at_pages(browser, anne.email)
+    thief = with_cookies(browser)
+    (mallory,) = await people_in(thief, client, "mallory")
+    thief.cookies.set("refresh_token", browser.cookies["refresh_token"])
+    await press(thief, "account", mallory.email)
+    assert sorted([one.user_id for one in await live(SSO_CLIENT)], key=str) == sorted([anne.pk, mallory.pk], key=str)
+    with clock.shifted(after):
+        assert (await browser.post(REFRESH)).status_code == 401
+    assert [one.user_id for one in await live(SSO_CLIENT)].count(anne.pk) == left
+    assert await AuditEvent.objects.filter(event="refresh_reuse", user_id=anne.pk).acount() == 1 - left
 
 
 async def test_two_tabs(browser: httpx.AsyncClient, client: Any) -> None:  # noqa: F811
