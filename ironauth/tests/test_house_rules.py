@@ -193,6 +193,30 @@ def test_the_architecture_page_names_what_there_is() -> None:
     assert not missing
 
 
+def test_the_architecture_page_names_every_folder() -> None:
+    """Every folder of the product that has a module is on docs/architecture.md, and its name stands there in full."""
+    page = (ROOT / "docs/architecture.md").read_text()
+    folders = {
+        file.relative_to(ROOT).parent
+        for file in python_files()
+        if file.relative_to(ROOT).parts[0] in {"ironauth", "accounts", "tokens"}
+        and not TEST_CODE.search(str(file.relative_to(ROOT)))
+    }
+    names = {".".join(folder.parts) for folder in folders if len(folder.parts) > 1}
+    assert {"accounts.users", "tokens.oauth.token", "ironauth.infrastructure.http"} <= names
+    assert not {name for name in names if f"`{name}`" not in page}
+
+
+def test_the_gate_has_one_budget() -> None:
+    """The pages and scripts that say how long a merge may take say the same."""
+    texts = {name: (ROOT / name).read_text() for name in (".ci/run", ".ci/test", "CONTRIBUTING.md")}
+    budgets = {
+        name: re.findall(r"(?:Budget: |when the |has )(\d+) minutes(?:\.| of the gate| for it)", text)
+        for name, text in texts.items()
+    }
+    assert budgets == {name: ["25"] for name in texts}
+
+
 #: What reads a clock when it is called without arguments.
 CLOCKS = {"time", "now", "unix", "monotonic", "today", "utcnow"}
 
