@@ -141,7 +141,7 @@ class StaffSignInForm(AdminAuthenticationForm):
             return self._judged(began)
 
     def _judged(self, began: int) -> dict[str, Any]:
-        """Return what Django makes of the address and password, and settle the try."""
+        """Return what Django makes of the address and password; a right pair is not counted as a failure."""
         try:
             hash_pool().require_capacity()
         except Overloaded as refused:

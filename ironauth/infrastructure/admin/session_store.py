@@ -84,7 +84,7 @@ def ends_at(session_key: str) -> datetime:
 
 
 def is_signed_in(session_key: str) -> bool:
-    """Unit of work: return whether somebody signed in to the admin in this session. 1 query."""
+    """Return whether this session of the admin belongs to a user; a unit of work, one query."""
     return SESSION_KEY in SessionStore(session_key)
 
 

@@ -160,8 +160,8 @@ class AsyncAPIView(APIView):  # type: ignore[misc] # adrf publishes no types
     async def initial(self, request: ApiRequest, *args: Any, **kwargs: Any) -> None:
         """Negotiate, authenticate, check permissions, throttle: in this order, the first failure answers."""
         self.format_kwarg = None
-        # Never 406 (RFC 9110 §12.5.1 leaves the choice): a proxy that asks /verify forwards its client's Accept, and a
-        # sign-out must not fail for it.
+        # Never 406 (RFC 9110 §12.5.1 leaves the choice): a proxy that asks /verify forwards its client's Accept, and an
+        # act that ends something must not fail for it.
         request.accepted_renderer, request.accepted_media_type = self.perform_content_negotiation(request, force=True)
         if self.versioning_class is not None:
             request.version, request.versioning_scheme = self.determine_version(request, *args, **kwargs)

@@ -146,8 +146,8 @@ class InvalidationFeed:
     def committed(self, ids: list[tuple[int, str]]) -> None:
         """Tell the callbacks and the other processes what this one has invalidated; called on any thread.
 
-        The others are told before the answer, although it is a hint only: people who sign out expect it to be so
-        everywhere at once. Blocks for at most Redis' time limit.
+        The others are told before the answer, although it is a hint only: what is revoked has to be so everywhere
+        at once. Blocks for at most Redis' time limit.
         """
         tags = [tag for _, tag in ids]
         loop = self._loop

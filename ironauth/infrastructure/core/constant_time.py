@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 STEP_S: Final = 0.1  # seconds; fifty times what the work takes, and nobody who waits for a message minds
-REFUSAL_STEP_S: Final = 0.01  # seconds; a hundred times what a refused sign-in's row and event differ by
+REFUSAL_STEP_S: Final = 0.01  # seconds; a hundred times what the row and event of a refusal differ by
 TIMER_S: Final = 0.002  # what a loop's timer may be late by, seconds: one that uvloop rounds, and one that epoll does
 
 

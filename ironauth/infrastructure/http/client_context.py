@@ -180,10 +180,10 @@ class ClientContext(NamedTuple):
         request_id: The id that log lines and audit events of the request carry.
         device: The value of the browser's device cookie. Only MACs of it are stored.
         new_device: The value that the device cookie gets with the response. Only MACs of it are stored.
-        kept_device: The secret of the browser that may stand in for a second factor, where a sign-in may use it.
-        previous: The refresh token whose cookie a sign-in replaces, where it does.
+        kept_device: The secret of the browser that may stand in for a second factor, where the view may use it.
+        previous: The refresh token whose cookie the response replaces, where it does.
         replaces: The id of the session of that cookie, where it was looked at before the browser went to another site.
-        browser: What our pages know the browser by, where a sign-in gives it cookies. Only MACs of it are stored.
+        browser: What our pages know the browser by, where the response gives it cookies. Only MACs of it are stored.
     """
 
     address: str = ""
@@ -279,7 +279,7 @@ def address_of(request: HttpRequest | Request) -> str:
     return _spelled(client_address(request))
 
 
-@lru_cache(maxsize=1_024)  # asked three times in a sign-in, and of a client's server in each of its requests
+@lru_cache(maxsize=1_024)  # asked up to three times in a request, and of a client's server in each of its own
 def _spelled(address: str) -> str:
     """Return the one spelling of an address, without an IPv6 zone; "" for what is none."""
     try:

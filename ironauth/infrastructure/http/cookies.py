@@ -33,7 +33,7 @@ _EXPANSION: Final = 2
 _PLAIN: Final = re.compile(r"[ \t]*([A-Za-z0-9_.-]*)[ \t]*")
 _IN_NAMES: Final = re.compile(r"[^a-z0-9_-]+")
 _OCTAL: Final = re.compile(r"\\([0-3][0-7]{2})")  # as Python's http.cookies writes bytes in quoted texts
-_PERCENTS: Final = re.compile(r"%(?:25)+")  # a percent sign in any number of layers
+_PERCENTS: Final = re.compile(r"%(?:25)+")  # percent-encoding in any number of layers
 
 _OURS: Final = {secure: cookie_names.names(secure=secure) for secure in (True, False)}
 _FOLDED: Final = {secure: {name.casefold() for name in names} for secure, names in _OURS.items()}
@@ -142,7 +142,7 @@ def give(response: HttpResponse, cookie: Cookie, value: str, *, max_age_s: int) 
 
 
 def clear(response: HttpResponse) -> None:
-    """Make the browser forget every cookie that signs in by itself; the device stays known."""
+    """Make the browser forget every cookie that is a credential by itself; the device stays known."""
     for cookie in cookie_names.REGISTRY:
         if cookie.signs_in:
             give(response, cookie, "", max_age_s=0)

@@ -6,8 +6,8 @@ and for any server that speaks ASGI to them. ASGI starts once the head is comple
 
 The bodies that a process holds at once have one budget, of which each client network has a share. A body that is longer
 than ``FREE_BYTES`` counts until its request is answered. Bytes that are declared and not sent cost nothing, so they do
-not count. A shorter body never counts: large bodies of others must not keep a sign-in out because its body arrives in
-two parts.
+not count. A shorter body never counts: large bodies of others must not keep a small form out because it arrives in two
+parts.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ from ironauth.infrastructure.http.middleware import CLIENT_CLOSED_REQUEST
 from ironauth.infrastructure.http.refusal import RETRY_AFTER_S, Refusal, answer_for, head_too_large, log_refusal
 from ironauth.infrastructure.telemetry.logs import get_logger
 
-#: Bytes of all bodies: 512 of 64 KiB. A sign-in has 100, and lasts 50 ms where a processor is free.
+#: Bytes of all bodies: 512 of 64 KiB. A small form has 100, and lasts 50 ms where it waits for a hash.
 BUDGET_BYTES: Final = 32 * 1024 * 1024
 #: Bytes of one network's bodies (IPv6: a /64): 64 of 64 KiB, four of an administrator's largest.
 NETWORK_BYTES: Final = BUDGET_BYTES // 8
@@ -114,7 +114,7 @@ MAX_HEADER_FIELDS = 100
 MAX_HEADER_BYTES = 16 * 1024
 API_BODY_BYTES = 64 * 1024
 BODY_TIMEOUT_S = 10.0
-#: Of somebody who is signed in to the admin: a form with a few thousand fields; no file is ever uploaded.
+#: Of a session of the admin: a form with a few thousand fields; no file is ever uploaded.
 PAGE_BODY_BYTES = 1024 * 1024
 #: RFC 9110 §4.1 asks for 8,000 octets at least; this is the next power of two.
 MAX_TARGET_BYTES = 8 * 1024
@@ -146,7 +146,7 @@ class Guard:
         Args:
             application: What answers.
             longest_body: The bytes a body may have at a path; 0 where none is taken.
-            is_staff: Whether somebody signed in to the admin sends the request: asked for a body of more than 64 KiB.
+            is_staff: Whether a session of the admin sends the request: asked for a body of more than 64 KiB.
                 None for nobody.
             body_timeout_s: Seconds from the head to the end of the body.
             budget: The bytes of all bodies together; None for the usual number.
@@ -224,7 +224,7 @@ class Guard:
             raise Refusal(408, "request_timeout", detail) from None
 
     async def _larger_limit(self, scope: Scope, size: int, limit: int) -> int:
-        """Return ``limit`` for somebody signed in to the admin who sends ``size`` bytes.
+        """Return ``limit`` where a session of the admin sends ``size`` bytes, no more than that.
 
         Raises:
             Refusal: 413, 503, or 400 for ambiguous cookies.

@@ -219,8 +219,8 @@ class AdminLane:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer with the stock handler; its own ThreadSensitiveContext joins this outer one.
 
-        Forms take turns by client network: a sign-in waits for its hash on its thread. When too many wait, the form is
-        answered as one that found the lane busy.
+        Forms take turns by client network: one that needs a hash waits for it on its thread. When too many wait, the
+        form is answered as one that found the lane busy.
         """
         if self._first is not None and not scope["path"].startswith(STATIC_PREFIX):
             try:

@@ -24,7 +24,7 @@ from ironauth.infrastructure.http import client_context, cookies
 
 #: Characters of a header or parameter that are looked at; browsers send 60.
 LONGEST: Final = 256
-#: Seconds a language that a client asked for is remembered: the forms of one sign-in take half an hour.
+#: Seconds a language that a client asked for is remembered: a row of forms may take half an hour.
 REMEMBERED_S: Final = 86_400
 #: Seconds a browser remembers the language of the person who was last on their account page in it: browsers' most.
 OWN_REMEMBERED_S: Final = 400 * 86_400

@@ -20,7 +20,8 @@ from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.ids import current_request_id
 from ironauth.infrastructure.telemetry.log_pipe import AccessLine, Event, LogPipe, flush_at_exit
 
-#: Fields whose value never belongs in a log, no matter who passes them by mistake.
+#: Fields whose value never belongs in a log, no matter who passes them by mistake. The rooms that have such values do
+#: not register them: a log has to be safe before anything is registered.
 _SECRET_FIELDS = frozenset(
     {
         "access_token", "authorization", "cookie", "email", "new_password", "password", "private_key",

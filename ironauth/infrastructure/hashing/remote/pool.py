@@ -43,7 +43,7 @@ class SharedHashPool(HashPool):
     """Runs ``movable`` jobs at hash workers too: only the ``raw_hash`` in them, the rest on a thread of ours.
 
     A worker that is as free as we are goes first, since its CPU has nothing else to do. One that fails, is silent or
-    refuses is replaced by another or by the local pool; a sign-in never fails for a worker's sake.
+    refuses is replaced by another or by the local pool; no hash fails for a worker's sake.
 
     The fair queue is the local one. No queue forms before a worker on this side: as many hashes are under way there as
     there are connections, and all others wait here.
@@ -114,7 +114,7 @@ class SharedHashPool(HashPool):
             params.parallelism,
             params.hash_len,
             params.type.value,
-            params.version,  # type: ignore[arg-type]  # as stored_hash reads it; else the worker refuses
+            params.version,  # type: ignore[arg-type]  # the version that a stored hash names; else the worker refuses
         )
         found = self._ask(worker, request) if keyed else None
         if found is not None:
