@@ -28,9 +28,13 @@ class Stage:
 
 
 def stages(dockerfile: str) -> list[Stage]:
-    """Parse a Dockerfile; comment lines are dropped first, inside continued lines too."""
+    """Parse a Dockerfile; comment lines are dropped first, inside continued lines too.
+
+    A stage's image is the default of the build's argument which it names, where it names one.
+    """
     text = "\n".join(line for line in dockerfile.splitlines() if not line.lstrip().startswith("#"))
     found: list[Stage] = []
+    bases: dict[str, str] = {}
     for line in re.sub(r"\\\n\s*", "", text).splitlines():
         if not line.strip():
             continue
@@ -43,7 +47,12 @@ def stages(dockerfile: str) -> list[Stage]:
         if instruction == "FROM":
             match = STAGE.fullmatch(rest)
             assert match is not None, rest
-            found.append(Stage(match["image"], match["name"] or ""))
+            image = match["image"]
+            found.append(Stage(bases[image[1:]] if image.startswith("$") else image, match["name"] or ""))
+        elif not found:
+            assert instruction == "ARG", f"{line} before the first FROM"
+            name, _, default = rest.partition("=")
+            bases[name] = default
         else:
             found[-1].lines.append((instruction, flags, rest))
     return found

@@ -161,6 +161,39 @@ def test_every_stage_has_the_python_that_we_run(built: list[Stage]) -> None:
     assert tags[-1][1].split("-")[1] == "slim"
 
 
+def test_the_base_images_are_public_ones_and_can_be_replaced(built: list[Stage]) -> None:
+    """One argument names the image for building, another the one that is shipped; no registry is written down."""
+    text = RECIPE.read_text(encoding="utf-8")
+    assert re.findall(r"^FROM (\S+)", text, re.MULTILINE) == ["$BUILD_BASE", "$BUILD_BASE", "$BASE"]
+    assert not [stage.image for stage in built if "/" in stage.image]
+
+
+def test_what_fetches_packages_gets_the_machines_way_to_them(built: list[Stage]) -> None:
+    """Each step that runs pip is given the two secrets, which are no part of a layer; the shipped stage has none."""
+    secret = "--mount=type=secret,id=pip.conf,target=/etc/pip.conf --mount=type=secret,id=certificates"
+    text = RECIPE.read_text(encoding="utf-8").replace("\\\n", "")
+    runs = [line for line in text.splitlines() if line.startswith("RUN ")]
+    fetching = [line for line in runs if re.search(r"sh requirements/(install|argon2-native)\.sh", line)]
+    assert len(fetching) == 3
+    assert [line for line in fetching if not line.startswith(f"RUN {secret} ")] == []
+    assert [flags for name, flags, _ in built[-1].lines if name == "RUN" and flags] == []
+
+
+def test_a_base_without_certificates_ends_the_build(final: Stage, tmp_path: Path) -> None:
+    """The last step imports what was compiled, and looks for certificates in a file or a folder."""
+    check = final.all("RUN")[-1].replace(".venv/bin/python", sys.executable)
+    (tmp_path / "some").mkdir()
+    (tmp_path / "some" / "5ed36f99.0").touch()
+    (tmp_path / "none").mkdir()
+    (tmp_path / "file").touch()
+    places = {("file", "none"): 0, ("absent", "some"): 0, ("absent", "none"): 1, ("absent", "absent"): 1}
+    for (file, folder), status in places.items():
+        places_of = {"SSL_CERT_FILE": str(tmp_path / file), "SSL_CERT_DIR": str(tmp_path / folder)}
+        done = subprocess.run(["sh", "-c", check], env=places_of, check=False, capture_output=True, text=True)
+        assert done.returncode == status, done.stderr
+        assert ("BASE has no certificates" in done.stderr) == bool(status)
+
+
 def test_packages_are_installed_with_their_hashes(built: list[Stage]) -> None:
     """The build uses the project's own scripts, which check hashes, and compiles Argon2 only when it is asked to."""
     commands = " ; ".join(built[0].all("RUN"))
