@@ -131,9 +131,14 @@ docs: ## build the documentation site, strictly, into var/docs
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs var/docs
 
 .PHONY: release
-release: ## build what is published of this version into var/release, and try each of it (ARGS=--without-image)
+release: ## build what is published of this version into var/release, and try each of it (ARGS=--debootstrap, --without-image)
 	$(INSTALL) dev
 	BIN=$(BIN) sh .ci/release $(ARGS)
+
+.PHONY: image
+image: # build deploy/Dockerfile with buildah into var/image and try what was built; needs root (ARGS=--debootstrap: no registry)
+	$(INSTALL) dev
+	BIN=$(BIN) sh .ci/image $(ARGS)
 
 .PHONY: clients
 clients: # make clients of the OpenAPI document in Python, TypeScript, Go and Java, compile them, and sign in with each
