@@ -143,3 +143,28 @@ def test_a_release_is_of_what_is_committed(checkout: Path) -> None:
 def test_an_unknown_option_of_a_release_is_refused(checkout: Path) -> None:
     """A misspelt option builds nothing."""
     assert "unknown option --with-image" in release(checkout, "--with-image")
+
+
+@pytest.mark.parametrize(
+    ("built", "status", "said"),
+    [
+        ("echo sha256:1 > $IMAGE_OUT/ironauth-1.oci.tar.digest", 0, "The image's digest: sha256:1"),
+        ("echo first >&2; echo 'image: no buildah' >&2; exit 3", 0, "Without an image: image: no buildah"),
+        ("echo 'image: the build failed' >&2; exit 1", 1, "release: the image is wrong (above)"),
+    ],
+)  # fmt: skip
+def test_a_release_tells_the_image_or_why_there_is_none(tmp_path: Path, built: str, status: int, said: str) -> None:
+    """The last line is its digest, or what was missing here; an image that does not work ends the release."""
+    text = (ROOT / ".ci" / "release").read_text(encoding="utf-8")
+    parts = re.findall(r"(?ms)^if \[ -z \"\$left_out\" \]; then\n.*?^fi$", text)
+    assert len(parts) == 2
+    (tmp_path / ".ci").mkdir()
+    (tmp_path / ".ci" / "image").write_text(f"{built}\n", encoding="utf-8")
+    start = f"set -eu; out={tmp_path} scratch={tmp_path} BIN=x base= left_out= version=1\nsay() {{ :; }}\n"
+    fail = text[text.index("fail() {") : text.index("say() {")]
+    done = subprocess.run(
+        ["sh", "-c", start + fail + "\n".join(parts)], cwd=tmp_path, check=False, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
+    assert done.returncode == status
+    assert said in done.stdout.splitlines()[-1]
