@@ -173,7 +173,7 @@ async def admit(email: str, context: ClientContext) -> tuple[Attempt | None, Cre
 
 
 def _admit_and_find(pending: PendingAttempt, key: str) -> tuple[Attempt | Refused, Credentials | None]:
-    """Unit of work: both in one, for each is a hop to the database's thread."""
+    """Do both in one unit of work, for each is a hop to the database's thread."""
     attempt = throttling.admit(pending)
     return attempt, None if isinstance(attempt, Refused) else user_queries.credentials_of_email(key)
 

@@ -177,7 +177,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             self._parse(rest)
 
     def on_declined_complete(self) -> None:
-        """The body of a request whose upgrade was declined ends here, and nothing may follow."""
+        """End the request whose upgrade was declined with its body: nothing may follow."""
         self._refused = True
         self._complete()
 

@@ -135,7 +135,7 @@ async def _postgres_crowded(stage: Stage) -> AsyncGenerator[None]:
 
 @asynccontextmanager
 async def _postgres_stalls(stage: Stage) -> AsyncGenerator[None]:
-    """What a starved machine looks like: Postgres holds still, works for a moment, and nobody hears of Redis."""
+    """Look like a starved machine: Postgres holds still, works for a moment, and nobody hears of Redis."""
     site = stage.site
     await site.to_redis.become(Mode.REFUSE)
     stalling = asyncio.create_task(_stall(site))
@@ -218,7 +218,7 @@ async def _key_rotated(stage: Stage) -> AsyncGenerator[None]:
 
 @asynccontextmanager
 async def _key_dropped(stage: Stage) -> AsyncGenerator[None]:
-    """The key that signs is compromised: what it signed is refused from then on, and who has such a token refreshes.
+    """Drop the key that signs: what it signed is refused from then on, and callers with such a token refresh.
 
     Without Redis nobody tells the workers; they have to find out.
     """

@@ -157,7 +157,7 @@ async def find_anew(client_id: str) -> Client | None:
 
 
 def read_client(client_id: UUID) -> Client | None:
-    """Unit of work: return the enabled client of this id, if there is one. 2 queries, 3 for a pairwise one."""
+    """Return the enabled client of this id, if there is one; a unit of work, 2 queries, 3 for a pairwise one."""
     row = OAuthClient.objects.filter(pk=client_id, disabled_at=None).first()
     if row is None:
         return None

@@ -49,7 +49,7 @@ async def is_active(claims: AccessClaims) -> bool:
 
 
 def revoke(*, claims: AccessClaims) -> bool:
-    """Unit of work: refuse the token from now on; return whether it was not before. 2 queries, 1 when it was."""
+    """Refuse the token from now on; return whether it was not before. A unit of work, 2 queries, 1 when it was."""
     revoked = single_use.consume(ONCE, _id(claims.jti), claims.exp)
     if revoked:
         invalidate(_tag(claims.jti))

@@ -40,12 +40,12 @@ class PairwiseSalt(models.Model):
 
     @cached_property
     def salt(self) -> bytes:
-        """The salt itself. Raises ``MasterKeyMissingError`` or ``SealBrokenError`` when it does not open."""
+        """Return the salt itself. Raises ``MasterKeyMissingError`` or ``SealBrokenError`` when it does not open."""
         return sealing.unseal(self.master_key_id, bytes(self.sealed), PURPOSE, _BOUND_TO)
 
 
 def make_salt() -> None:
-    """Unit of work: make the salt unless there is one. 2 queries at most."""
+    """Make the salt unless there is one; a unit of work, 2 queries at most."""
     if not PairwiseSalt.objects.filter(pk=ONLY).exists():
         master_key_id, sealed = sealing.seal(os.urandom(SALT_BYTES), PURPOSE, _BOUND_TO)
         # Of two at once one is ignored, and both have the other's.
@@ -55,7 +55,7 @@ def make_salt() -> None:
 
 
 def reseal() -> bool:
-    """Unit of work: bring the salt under the newest master key; return whether it was under another. 2 queries."""
+    """Seal the salt by the newest master key; return whether it was under another. A unit of work, 2 queries."""
     found = PairwiseSalt.objects.exclude(master_key_id=newest_master_key_id()).first()
     if found is None:
         return False
@@ -71,7 +71,7 @@ def only_host(uris: Sequence[str]) -> str:
 
 
 def sector_key(sector: str) -> bytes:
-    """Unit of work: return the key of a sector, which makes its clients' subjects. 1 query.
+    """Return the key of a sector, which makes its clients' subjects; a unit of work, 1 query.
 
     Raises:
         PairwiseSalt.DoesNotExist: There is no salt: saving a pairwise client makes it.

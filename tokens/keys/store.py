@@ -156,7 +156,7 @@ class KeyStore:
 
 
 def read_records() -> list[KeyRecord]:
-    """Unit of work: return every key tokens may name, active ones with their private part. 1 query."""
+    """Return every key tokens may name, active ones with their private part; a unit of work, 1 query."""
     records = []
     for key in SigningKey.objects.published(clock.now()):
         active = key.state == SigningKey.State.ACTIVE

@@ -136,7 +136,7 @@ _INSERT: Final = CompiledInsert(lambda: given_row(AuthorizationCode))
 
 
 def issue(approval: AuthorizationCodeData) -> str:
-    """Unit of work: store a new code and return it. 1 query.
+    """Store a new code and return it; a unit of work, 1 query.
 
     Raises:
         IntegrityError: client or user is gone.

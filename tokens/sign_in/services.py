@@ -261,7 +261,7 @@ def _reopen(
     parent_id: UUID | None,
     context: ClientContext,
 ) -> OpenedSession:
-    """Unit of work: open the session that replaces the caller's: as strong, as old, of the same client.
+    """Open the session that replaces the caller's: as strong, as old, of the same client. A unit of work.
 
     An application's session stays the application's, so it ends when the application is disabled or its consent is
     taken back. It also stays with the SSO session it began in, and ends with that.

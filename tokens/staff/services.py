@@ -67,7 +67,10 @@ async def end_session(*, caller: Principal, user_id: UUID, session_id: UUID) -> 
 
 
 def _list(*, caller: Principal, user_id: UUID) -> list[SessionOut]:
-    """Unit of work: 1 query, 2 where some are of OAuth clients, or to tell an unknown user from one without any."""
+    """Return a user's live sessions; a unit of work.
+
+    1 query, 2 where some are of OAuth clients, or to tell an unknown user from one without any.
+    """
     found = session_queries.of_user(user_id=user_id, current_id=caller.session_id)
     if not found and not User.objects.filter(pk=user_id).exists():
         raise NotFound("There is no such user.")
@@ -75,7 +78,7 @@ def _list(*, caller: Principal, user_id: UUID) -> list[SessionOut]:
 
 
 def _end_all(*, caller_id: UUID, user_id: UUID) -> None:
-    """Unit of work: raise the user's session epoch, which ends every session with one row."""
+    """Raise the user's session epoch, which ends every session with one row; a unit of work."""
     rights, user = target_of(caller_id, user_id, CHANGE_USERS)
     if user is None:
         raise NotFound("There is no such user.")
@@ -85,7 +88,7 @@ def _end_all(*, caller_id: UUID, user_id: UUID) -> None:
 
 
 def _end_one(*, caller_id: UUID, user_id: UUID, session_id: UUID) -> None:
-    """Unit of work: what the admin's action does to one session."""
+    """Do to one session what the admin's action does; a unit of work."""
     rights, user = target_of(caller_id, user_id, DELETE_SESSIONS)
     if user is None:
         raise NotFound("There is no such user.")

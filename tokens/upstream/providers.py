@@ -92,7 +92,7 @@ def wanted(name: str, login_hint: str) -> Provider | None:
 
 
 def _read() -> tuple[Provider, ...]:
-    """Unit of work. One query. A provider whose secret does not open is left out, and logged."""
+    """Return the enabled providers, without one whose secret does not open: it is logged. A unit of work, 1 query."""
     return tuple(filter(None, map(of_row, UpstreamProvider.objects.filter(enabled=True))))
 
 

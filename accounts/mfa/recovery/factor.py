@@ -125,7 +125,7 @@ def codes_left() -> Subquery:
 
 
 def _stored(user_id: uuid.UUID, code: str) -> _Stored:
-    """Unit of work: one query."""
+    """Read the code that may be the typed one, and what judges it; a unit of work, one query."""
     rows = _CODE.rows(user_id=user_id, selector=recovery_codes.selector(code))
     return _Stored(*rows[0]) if rows else _Stored()
 

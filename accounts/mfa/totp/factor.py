@@ -133,7 +133,7 @@ async def _counted(code: str, asked: ProofRequest) -> TotpProof:
 
 
 def _judge(user_id: uuid.UUID, code: str) -> TotpProof | None:
-    """Unit of work: one query. Raises ``TotpUnreadable``."""
+    """Return the proof that a code is, if it is one; a unit of work, one query. Raises ``TotpUnreadable``."""
     rows = _TOTP.rows(user_id=user_id)
     if not rows:
         return None
@@ -147,7 +147,7 @@ def _judge(user_id: uuid.UUID, code: str) -> TotpProof | None:
 
 
 def _warn(user_id: uuid.UUID) -> None:
-    """Unit of work: tell the owner that somebody gets as far as the second factor. Two queries."""
+    """Tell the owner that somebody gets as far as the second factor; a unit of work, two queries."""
     user = user_queries.find(user_id)
     if user is not None:
         outbox.enqueue(Kind.SECOND_FACTOR_REFUSED, recipient=user.email, user_id=user_id)

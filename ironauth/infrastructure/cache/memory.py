@@ -107,7 +107,7 @@ class Freshness:
             self.synced_at = synced_at
 
     def stop(self) -> None:
-        """The feed has ended: entries live by their own age alone, and shared copies are neither read nor written."""
+        """Go on without the feed: entries live by their own age alone, shared copies are neither read nor written."""
         with self.lock:
             self.synced_at = -math.inf
             self.position = None

@@ -115,7 +115,7 @@ async def push(*, client: Client, query: QueryDict, parameters: dict[str, str]) 
 
 
 def keep(*, client: Client, handle: str, parameters: dict[str, str]) -> None:
-    """Unit of work: store the parameters under the handle. 1 query.
+    """Store the parameters under the handle; a unit of work, 1 query.
 
     Args:
         client: The client, which has been authenticated.
@@ -131,7 +131,7 @@ def keep(*, client: Client, handle: str, parameters: dict[str, str]) -> None:
 
 
 def find(*, client: Client, digest: str) -> dict[str, str] | None:
-    """Unit of work: return the parameters the client has pushed under the handle. 1 query.
+    """Return the parameters the client has pushed under the handle; a unit of work, 1 query.
 
     None for an unknown, expired or finished one, and for one of another client. It may be opened again until the person
     has finished (``services``): browsers open an address twice, and people press reload (FAPI 2.0 §5.3.2.2).

@@ -89,7 +89,10 @@ async def sign_in(
 def _sign_in(
     proof: SignInProof, *, state: AuthorizationState, client: Client, kind: SingleSignOn, context: ClientContext
 ) -> tuple[OpenedSession, Decision]:
-    """Unit of work. 1 query more than opening the session, 2 unless the client is trusted; none for a device."""
+    """Open the SSO session and decide what follows, in one unit of work.
+
+    1 query more than opening the session, 2 unless the client is trusted; none for a device.
+    """
     opened = open_session(proof, context=context, kind=kind)
     assert opened.stored is not None
     if state.device:  # as devices.decide says: they are always asked
@@ -179,7 +182,10 @@ async def deny(*, request: AuthorizationRequest, client: Client) -> Refused:
 
 
 def _decide_and_issue(*, request: AuthorizationRequest, client: Client, cookie: SsoCookie) -> Decision:
-    """Unit of work; in autocommit mode, for the code is one insert and depends on nothing else that is written."""
+    """Decide what follows in the session of this browser, and issue the code where nothing is to be asked.
+
+    A unit of work in autocommit mode, for the code is one insert and depends on nothing else that is written.
+    """
     session = sso_session.find(cookie)
     if session is None or request.wants_sign_in(session.authenticated_at) or _lacks_factor(request, session):
         return Decision(Step.SIGN_IN)
@@ -220,7 +226,7 @@ def _is_allowed(request: AuthorizationRequest, client: Client, session: StoredSe
 
 
 def _remember_and_issue(*, request: AuthorizationRequest, client: Client, cookie: SsoCookie) -> Decision:
-    """Unit of work: note what was allowed, and return the code for it; one transaction."""
+    """Note what was allowed, and return the code for it; a unit of work, one transaction."""
     session = sso_session.find(cookie)
     if session is None:
         return Decision(Step.SIGN_IN)

@@ -108,7 +108,7 @@ def accounts_here(held: Sequence[BrowserSession], *, signed_out: bool = False, c
 
 
 def end(*, session_id: UUID, user_id: UUID) -> None:
-    """Unit of work: end this browser's SSO session as its person asks; one that is over stays as it is.
+    """End this browser's SSO session as its person asks; one that is over stays as it is. A unit of work.
 
     Args:
         session_id: The SSO session.
