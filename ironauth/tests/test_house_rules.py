@@ -230,6 +230,13 @@ def test_the_gate_has_one_budget() -> None:
     assert budgets == {name: ["25"] for name in texts}
 
 
+def test_every_decision_record_is_in_the_list() -> None:
+    """The first page of docs/decisions links each of the others."""
+    records = ROOT / "docs/decisions"
+    linked = set(re.findall(r"\]\(([a-z0-9-]+\.md)\)", (records / "README.md").read_text()))
+    assert linked == {record.name for record in records.glob("*.md")} - {"README.md"}
+
+
 #: What reads a clock when it is called without arguments.
 CLOCKS = {"time", "now", "unix", "monotonic", "today", "utcnow"}
 
