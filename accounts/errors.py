@@ -30,13 +30,11 @@ class InvalidEmailCode(errors.NotAuthenticated):
 
 
 class EmailCodeNotOffered(errors.Conflict):
-    """409: the account has a password or a second factor to prove who one is by, or nobody has proved its address."""
+    """409: no act takes a code, for no address is proved or there is something better (``email.code_method``)."""
 
     code = "email_code_not_offered"
     title = "No code by e-mail"
-    detail = _(
-        "A code by e-mail is for accounts with a proved address and no password: use your other ways to sign in."
-    )
+    detail = _("A code by e-mail does not do for this account: use your password or another of your ways to sign in.")
 
 
 class InvalidCredentials(errors.NotAuthenticated):

@@ -1,14 +1,18 @@
-"""A code that is mailed, as a way for people without a password to prove again who they are.
+"""A code that is mailed, as a way to prove again who one is.
 
-Somebody who signs in with another provider, by passkey or by mail alone has nothing else to show. The mailbox could set
-a password anyway, so this gives nobody more. People with a password show that, for a session and an open mailbox are
-often in the same browser.
+Somebody without a password, who signs in with another provider, by passkey or by mail, has nothing else to show. The
+mailbox could set a password anyway, so this gives nobody more.
+
+People with a password may step up by it where they could sign in by a message as well: that gives a session as young.
+Acts that ask for the password itself (another address, new recovery codes, the end of an app or of the account) take no
+code from them, for a session and an open mailbox are often in the same browser. See docs/decisions/reauthentication.md.
 """
 
 import uuid
 from dataclasses import dataclass
 from typing import ClassVar
 
+from django.conf import settings
 from django.contrib.auth.hashers import is_password_usable
 from django.utils.translation import gettext_noop as _
 
@@ -43,17 +47,26 @@ class EmailCodeProof:
 
 
 class EmailCodeMethod(Method):
-    """Serves people without a password whose address is proved, but for the step-up of people with a second factor."""
+    """Serves people whose address is proved: for a step-up without a second factor, for other acts without a password.
+
+    The step-up of people with a password takes it only where people sign in by mail.
+    """
 
     name = "email_code"
     fields = ("email_code",)
     missing = FieldError("email_code", "required", _("Have a code sent to you by e-mail, and type it."))
 
     def serves(self, person: Credentials, event: Event) -> bool:
-        """Tell whether the person has nothing better."""
-        if is_password_usable(person.encoded) or person.email_verified_at is None:
+        """Tell whether the person has nothing better, or steps up and could sign in by mail all the same."""
+        if person.email_verified_at is None:
             return False
-        return event is not Event.STEP_UP or not person.methods
+        if event is Event.STEP_UP and person.methods:
+            return False
+        return not is_password_usable(person.encoded) or (event is Event.STEP_UP and _signs_in_by_mail(person))
+
+    def is_second(self, person: Credentials) -> bool:
+        """Tell whether the password is asked for first."""
+        return is_password_usable(person.encoded)
 
     async def judge(self, person: Credentials, shown: Evidence, asked: ProofRequest) -> EmailCodeProof:
         """Judge the code, good in the session that asked for it. Raises ``InvalidEmailCode``, ``Throttled``."""
@@ -83,6 +96,29 @@ class EmailCodeMethod(Method):
         return EmailCodeProof(person.id)
 
 
+def _signs_in_by_mail(person: Credentials) -> bool:
+    """Tell whether a message would sign the person in, with nothing else."""
+    return settings.IRONAUTH_SIGN_IN_BY_EMAIL and not person.methods
+
+
+def _is_offered(person: Credentials) -> bool:
+    """Tell whether a code would be good for some act of the person."""
+    method = EmailCodeMethod()
+    return method.serves(person, Event.STEP_UP) or method.serves(person, Event.EMAIL_CHANGE_REQUESTED)
+
+
+async def serves_step_up(user_id: uuid.UUID) -> bool:
+    """Tell whether somebody may step up by a code. One query.
+
+    Args:
+        user_id: Who it is.
+
+    Raises:
+        NotAuthenticated: (401) The account is gone or inactive.
+    """
+    return EmailCodeMethod().serves(await active_user(user_id), Event.STEP_UP)
+
+
 async def request_code(*, user_id: uuid.UUID, session_id: uuid.UUID, address: str) -> None:
     """Have a code sent to somebody who is to prove again who they are.
 
@@ -97,7 +133,7 @@ async def request_code(*, user_id: uuid.UUID, session_id: uuid.UUID, address: st
         Throttled: (429) too many messages were asked for.
     """
     person = await active_user(user_id)
-    if is_password_usable(person.encoded) or person.email_verified_at is None:
+    if not _is_offered(person):
         raise EmailCodeNotOffered
     await rate_limits.admit_mail(kind="confirmation", email=person.email, address=address, user_id=user_id)
     await database().write(_request, user_id=user_id, session_id=session_id)

@@ -11,6 +11,7 @@ from django.utils.http import urlencode
 from django.utils.translation import gettext_noop as _
 from drf_spectacular.utils import extend_schema
 
+from accounts.email import code_method
 from accounts.mfa.factors import FACTORS
 from accounts.pages import connected, meter
 from accounts.pages.acts import CONNECT, DELETE, EXPORT, ROWS, SECRET, SET_UP, Act, Recent, Row
@@ -106,11 +107,11 @@ class RowPage(OwnPage):
     async def _mail_code(
         self, request: ApiRequest, section: str, item: UUID | None, name: str, act: Act
     ) -> HttpResponse:
-        """Have a code sent to somebody without a password, and show the page again, on which it is typed."""
+        """Have a code sent to the person, where that is offered, and show the page again, on which it is typed."""
         answer = await self.api.call("POST", "step-up-email")
         if not answer.is_good:
             return await self._page(request, section, item, refusal=of_act(name, act, answer))
-        return await self._page(request, section, item, context={"done": _MAILED})
+        return await self._page(request, section, item, context={"done": _MAILED, "code_sent": True})
 
     async def _after(self, request: ApiRequest, section: str, name: str, act: Act, answer: Answer) -> HttpResponse:
         """Return what follows an act that is done."""
@@ -207,6 +208,8 @@ class RowPage(OwnPage):
             "nothing": not methods and not mfa["has_password"],
             **{factor.name: factor.name in methods for factor in FACTORS},
         }
+        if proof["password"]:
+            proof["email_code"] = await code_method.serves_step_up(signed_in(request).id)
         if proof["passkey"]:
             answer = await self.api.call("POST", "step-up-options")
             proof["passkey"] = msgspec.json.encode(answer.body).decode() if answer.is_good else ""

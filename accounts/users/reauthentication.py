@@ -1,8 +1,8 @@
 """Proving again who one is, before acts that a stolen session alone must not do.
 
-Each kind of proof is a method in a module of its own: the password (``users.password_method``) and the second factor
-(``mfa.reauthentication``). `register` puts them on the list when the application starts. Code that needs a proof calls
-`reauthenticate` and names no method.
+Each kind of proof is a method in a module of its own: the password (``users.password_method``), the second factor
+(``mfa.reauthentication``) and a mailed code (``email.code_method``). `register` puts them on the list when the
+application starts. Code that needs a proof calls `reauthenticate` and names no method.
 """
 
 import uuid
@@ -35,6 +35,10 @@ class Method(ABC):
     def serves(self, person: Credentials, event: Event) -> bool:
         """Tell whether this person may prove by it who they are, for this act."""
 
+    def is_second(self, person: Credentials) -> bool:
+        """Tell whether this person is asked for another method where nothing was sent."""
+        return False
+
     def accepts(self, shown: Evidence) -> bool:
         """Tell whether what it reads was sent."""
         return all(getattr(shown, field) is not None for field in self.fields)
@@ -48,7 +52,7 @@ _methods: Final[dict[str, Method]] = {}
 
 
 def register(method: Method) -> None:
-    """Add a method to the list; the first one that serves is asked for where nothing was sent."""
+    """Add a method to the list; the first one that serves and is not second is asked for where nothing was sent."""
     _methods[method.name] = method
 
 
@@ -72,7 +76,8 @@ async def reauthenticate(person: Credentials, shown: Evidence, asked: ProofReque
     serving = [method for method in _methods.values() if method.serves(person, asked.event)]
     method = next((one for one in serving if one.accepts(shown)), None)
     if method is None:
-        raise ValidationFailed(errors=[method.missing for method in serving[:1]])
+        first = sorted(serving, key=lambda one: one.is_second(person))[:1]
+        raise ValidationFailed(errors=[method.missing for method in first])
     return await method.judge(person, shown, asked)
 
 

@@ -146,7 +146,8 @@ _SIGN_IN: Final = (
         "The code of the message is wrong, has expired, was used, or was typed wrong too often.",
         "Check it, or ask for a new message."),
     ErrorCode("email_code_not_offered", (409,),
-        "A code by e-mail proves only people who have a proved address and no password.",
+        "A code by e-mail needs a proved address. Who has a password may step up by one where people sign in by e-mail "
+        "and there is no second factor.",
         "Use another way to sign in or to confirm."),
     ErrorCode("invalid_passkey", (401,),
         "The passkey was not accepted: it is unknown, for another site, or its challenge is too old.",

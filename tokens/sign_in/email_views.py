@@ -75,7 +75,10 @@ class StepUpEmailView(AsyncAPIView):
         },
     )
     async def post(self, request: ApiRequest) -> Response:
-        """Have a code sent, for people without a password; it is `email_code` wherever a password is asked for."""
+        """Have a code sent; for people without a password it is `email_code` wherever a password is asked for.
+
+        People with a password and no second factor may send it to `POST /step-up`, where people sign in by e-mail.
+        """
         principal = request.auth
         address = client_context.address_of(request)
         await code_method.request_code(user_id=principal.id, session_id=principal.session_id, address=address)

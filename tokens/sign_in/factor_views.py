@@ -71,7 +71,8 @@ class StepUpView(AsyncAPIView):
     async def post(self, request: ApiRequest) -> None:
         """Note in the session that its person is here: by a second factor where they have one, else the password.
 
-        A person who has neither sends the `email_code` of `POST /step-up/email`.
+        A person who has neither sends the `email_code` of `POST /step-up/email`. So may one with a password alone,
+        where people sign in by e-mail.
         """
         data = await self.validated(request, StepUpInput)
         await factor_services.step_up(

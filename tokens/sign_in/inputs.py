@@ -6,7 +6,7 @@ from rest_framework import serializers
 
 from accounts.fields import PasswordField, TextField
 from accounts.mfa.passkeys.inputs import CredentialField, FactorInput
-from accounts.users.inputs import BY_EMAIL_CODE, ChoosesPassword
+from accounts.users.inputs import ChoosesPassword
 
 TRANSPORTS = ["body", "cookie"]
 
@@ -62,11 +62,15 @@ class EmailCodeInput(serializers.Serializer[Any]):
 class StepUpInput(FactorInput):
     """Body of ``POST /step-up``: a second factor's code or answer where the caller has one, else the password.
 
-    ``email_code`` where the caller has neither.
+    ``email_code`` where the caller has neither, or in place of the password where people sign in by e-mail.
     """
 
     password = PasswordField(required=False)
-    email_code = TextField(required=False, help_text=BY_EMAIL_CODE)
+    email_code = TextField(
+        required=False,
+        help_text="In place of the password, where the account has none or people sign in by e-mail: a code of "
+        "`POST /step-up/email`.",
+    )
 
 
 class RefreshTokenInput(serializers.Serializer[Any]):

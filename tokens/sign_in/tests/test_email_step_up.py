@@ -1,4 +1,4 @@
-"""Proving again who one is by a mailed code: for people without a password, in the session that asked, once."""
+"""Proving again who one is by a mailed code: without a password, or beside it; in the session that asked, once."""
 
 import asyncio
 import re
@@ -17,7 +17,7 @@ from accounts.outbox import tokens as email_tokens
 from accounts.outbox.models import EmailToken, OutgoingMail
 from accounts.outbox.tokens import CODE_TRIES, SIGN_IN_MIN
 from accounts.users.models import User
-from conftest import bearer
+from conftest import PASSWORD, bearer
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.ids import new_id
 from tokens.access.credentials import access_name
@@ -118,6 +118,81 @@ async def test_who_has_something_better_shows_that(api: httpx.AsyncClient, membe
     assert not await OutgoingMail.objects.filter(kind="confirmation_code").aexists()
 
 
+# ---------------------------------------------------------------- beside a password, where people sign in by mail
+@pytest.fixture
+async def known(member: Member, pair: Pair, settings: Settings) -> Pair:
+    """Somebody with a password, whose address is proved, where people sign in by mail; the last proof is too old."""
+    settings.IRONAUTH_SIGN_IN_BY_EMAIL = True
+    await User.objects.filter(pk=member["id"]).aupdate(email_verified_at=clock.now())
+    await age(pair, LATER_S)
+    return pair
+
+
+async def test_a_step_up_takes_either(api: httpx.AsyncClient, known: Pair) -> None:
+    """A code does what a sign-in by mail does: the session is young again, and no second factor was shown."""
+    assert said(await api.post(PASSKEYS, headers=bearer(known))) == (401, "step_up_required")
+    nothing = await step_up(api, known)
+    assert [error["field"] for error in nothing.json()["errors"]] == ["password"]  # which is asked for first
+    code = await ask(api, known)
+    assert said(await step_up(api, known, email_code=other(code))) == WRONG
+    assert (await step_up(api, known, email_code=code)).status_code == 204
+    assert (await api.post(PASSKEYS, headers=bearer(known))).status_code == 200
+    assert (await Session.objects.aget(pk=known["session_id"])).amr == "pwd email"
+    await age(known, LATER_S)
+    assert said(await step_up(api, known, email_code=code)) == WRONG
+    assert (await step_up(api, known, password=PASSWORD)).status_code == 204
+
+
+async def test_a_code_is_no_more_than_a_sign_in_by_mail(api: httpx.AsyncClient, known: Pair, member: Member) -> None:
+    """What a code gives a session, a message gives one that is new: of a passkey's options both get the same."""
+    token = await by_email.ask(api, member["email"])
+    opened = await by_email.confirm(api, member["email"], await by_email.mailed(member["email"]), token)
+    assert (await api.post(PASSKEYS, headers=bearer(opened.json()))).status_code == 200
+    assert said(await api.post(PASSKEYS, headers=bearer(known))) == (401, "step_up_required")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "field", "body"),
+    [
+        ("POST", EMAIL, "password", {"new_email": "other@example.com"}),
+        ("DELETE", ME, "password", {}),
+        ("POST", "/api/v1/access/mfa/recovery-codes", "password", {}),
+        ("DELETE", "/api/v1/access/mfa/totp", "password", {}),
+        ("POST", "/api/v1/access/password", "current_password", {"new_password": "seven amber kites over Lyon"}),
+    ],
+)
+async def test_acts_that_ask_for_the_password_take_no_code(
+    api: httpx.AsyncClient, known: Pair, method: str, path: str, field: str, body: dict[str, str]
+) -> None:
+    """After a step-up by one neither; the password does them."""
+    assert (await step_up(api, known, email_code=await ask(api, known))).status_code == 204
+    shown = {**body, "email_code": await ask(api, known)}
+    refused = await api.request(method, path, json=shown, headers=bearer(known))
+    assert refused.status_code == 400, refused.text
+    assert field in [error["field"] for error in refused.json()["errors"]]
+    done = await api.request(method, path, json={**body, field: PASSWORD}, headers=bearer(known))
+    assert done.status_code in (200, 202, 204, 409), done.text  # 409: there is no app to remove
+
+
+@pytest.mark.parametrize("why", ["off", "factor", "unproved"])
+async def test_who_may_not_choose(
+    api: httpx.AsyncClient, known: Pair, member: Member, settings: Settings, why: str
+) -> None:
+    """No sign-in by mail, a second factor, or an address that nobody has proved: no message, and no code counts."""
+    code = await ask(api, known)
+    if why == "off":
+        settings.IRONAUTH_SIGN_IN_BY_EMAIL = False
+    elif why == "factor":
+        await step_up(api, known, password=PASSWORD)
+        await enrol(api, known)
+    else:
+        await User.objects.filter(pk=member["id"]).aupdate(email_verified_at=None)
+    await age(known, LATER_S)
+    assert said(await api.post(ASK, headers=bearer(known))) == (409, "email_code_not_offered")
+    refused = await step_up(api, known, email_code=code)
+    assert [error["field"] for error in refused.json()["errors"]] == ["code" if why == "factor" else "password"]
+
+
 async def test_an_unproved_address_proves_nothing(api: httpx.AsyncClient, person: Pair, member: Member) -> None:
     """A stranger may have typed it."""
     await User.objects.filter(pk=member["id"]).aupdate(email_verified_at=None)
@@ -185,6 +260,39 @@ async def test_nobody_asks_without_a_session(api: httpx.AsyncClient, signing_key
 
 
 # ---------------------------------------------------------------- on the account's pages
+async def test_the_page_offers_either(api: httpx.AsyncClient, known: Pair) -> None:
+    """Password or code, each alone; a wrong code is marked at its field, which stays open as after a message."""
+    api.cookies.set(access_name(), known["access_token"])
+    row, folded = "/account/security/codes", "<details>"
+    page = await api.get(row)
+    assert 'name="proof_password"' in page.text
+    assert 'name="proof_email_code"' in page.text
+    assert folded in page.text
+    assert (await press(api, row, "start", proof_password="", proof_email_code="")).status_code == 401
+    assert folded not in (await press(api, row, "start", mail_code="1")).text
+    code = email_tokens.code(await EmailToken.objects.aget(purpose="reauthenticate"))
+    wrong = await press(api, row, "start", proof_password="", proof_email_code=other(code))
+    assert (wrong.status_code, folded in wrong.text) == (401, False)
+    assert 'id="proof_email_code-problem"' in wrong.text
+    started = await press(api, row, "start", proof_password="", proof_email_code=code)
+    assert started.status_code == 200
+    assert "Scan this with your app" in started.text
+    await age(known, LATER_S)
+    assert (await press(api, row, "start", proof_password=PASSWORD, proof_email_code="")).status_code == 200
+
+
+async def test_a_row_with_a_password_of_its_own_offers_no_code(api: httpx.AsyncClient, known: Pair) -> None:
+    """A forged field steps up at most; the act still wants the password."""
+    code = await ask(api, known)
+    api.cookies.set(access_name(), known["access_token"])
+    shown = (await api.get(ROW)).text
+    assert "email_code" not in shown
+    assert "a code by e-mail does not do here" in shown
+    refused = await press(api, ROW, "change", new_email="other@example.com", proof_email_code=code, email_code=code)
+    assert refused.status_code == 400
+    assert not await OutgoingMail.objects.filter(kind="change_email").aexists()
+
+
 async def press(api: httpx.AsyncClient, path: str, act: str, **typed: str) -> httpx.Response:
     """Fill in the form of an act on a row's page, and press its button, or another one that ``typed`` has."""
     page = await api.get(path)
