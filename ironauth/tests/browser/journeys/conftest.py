@@ -55,6 +55,7 @@ async def walker(
         shown = await opened(chromium, stage, look)
     await shown.page.context.clear_cookies()
     yield Walker(shown, look, stage, name)
+    shown.origin = stage.origin  # where a walk went on at another server
     theirs = stage.issuer or "-"  # the pages of another provider are its own
     faults = [fault for fault in shown.faults if not fault.startswith(theirs)]
     if keeps_passkeys or faults or shown.refuses:

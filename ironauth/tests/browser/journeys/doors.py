@@ -70,6 +70,28 @@ async def chooser(walk: Walker) -> None:
 
 
 @journey()
+async def accounts_here(walk: Walker) -> None:
+    """Be two people at the account's own pages: take turns, sign one out, and be the other one."""
+    other = walk.stage.person()
+    await walk.sign_in()
+    await walk.open("/account/accounts")
+    await walk.see()
+    await walk.press("button[name=other]")
+    await walk.see()
+    await walk.send(email=other, password=PASSWORD)
+    await walk.home(other)
+    await walk.open("/account/accounts")
+    await walk.see()
+    await walk.press(walk.page.locator("button[name=account]", has_text=walk.email))
+    await walk.home()
+    await walk.open("/account/accounts")
+    await walk.press(f"button[name=sign_out][aria-label*='{walk.email}']")
+    await walk.see()
+    await walk.press(walk.page.locator("button[name=account]", has_text=other))
+    await walk.home(other)
+
+
+@journey()
 async def device_code(walk: Walker) -> None:
     """Let a device without a browser in, by the code that it shows; a wrong one is refused."""
     async with walk.stage.api() as api:

@@ -45,7 +45,7 @@ def furnish(*, password: str, wiki: str, issuer: str | None) -> dict[str, Any]:
         seal_into(row, SECRET)
         row.save()
     uris = {"redirect_uris": [f"{wiki}/callback"], "post_logout_redirect_uris": [f"{wiki}/gone"]}
-    client, secret = make_client(grants=GRANTS, **uris)
+    client, secret = make_client(grants=GRANTS, initiate_login_uri=f"{wiki}/start", **uris)
     return {"client": str(client.pk), "secret": secret}
 
 

@@ -5,7 +5,7 @@ import shutil
 import subprocess
 import sys
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import count
 from pathlib import Path
@@ -42,7 +42,15 @@ OFFERS: Final = {
 class Stage:
     """Where journeys take place."""
 
-    def __init__(self, origin: str, mail: MailFiles, wiki: str, issuer: str | None, made: dict[str, str]) -> None:
+    def __init__(
+        self,
+        origin: str,
+        mail: MailFiles,
+        wiki: str,
+        issuer: str | None,
+        made: dict[str, str],
+        serve: Callable[[dict[str, str]], str],
+    ) -> None:
         self.origin = origin
         self.mail = mail
         self.wiki = wiki
@@ -51,6 +59,8 @@ class Stage:
         #: What axe-core has judged, in each look.
         self.judged: defaultdict[Look, set[str]] = defaultdict(set)
         self._people, self._staff = count(), count()
+        self._serve = serve
+        self._beside: dict[str, str] = {}
 
     def person(self) -> str:
         """Return the address of somebody no other journey uses; the password is PASSWORD."""
@@ -59,6 +69,17 @@ class Stage:
     def helper(self) -> str:
         """Return the address of a superuser no other journey uses."""
         return _next(self._staff, furnish.STAFF, furnish.HELPER)
+
+    def beside(self, **changes: str) -> str:
+        """Return the origin of a server with other settings on the same database, which runs as long as the stage.
+
+        Args:
+            changes: Environment variables.
+        """
+        key = json.dumps(changes, sort_keys=True)
+        if key not in self._beside:
+            self._beside[key] = self._serve(changes)
+        return self._beside[key]
 
     def api(self, agent: str = "curl/8.9") -> httpx.AsyncClient:
         """Return a client of the API."""
@@ -110,4 +131,12 @@ def set_up(folder: Path) -> Iterator[Stage]:
             text=True, stdout=subprocess.PIPE, timeout=120, check=True,
         )  # fmt: skip
         running.enter_context(served(folder / "serve.log", port=port, environment=process_environment(**here)))
-        yield Stage(origin, mail, wiki, issuer, json.loads(made.stdout))
+
+        def serve(changes: dict[str, str]) -> str:
+            port = settings_test._free_port()
+            other = f"http://localhost:{port}"
+            environment = process_environment(**{**here, **changes, "IRONAUTH_ISSUER": other})
+            running.enter_context(served(folder / f"serve-{port}.log", port=port, environment=environment))
+            return other
+
+        yield Stage(origin, mail, wiki, issuer, json.loads(made.stdout), serve)

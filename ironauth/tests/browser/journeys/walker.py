@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 import httpx
 from playwright.async_api import Locator, expect
 
+from accounts.pages import meter
 from conftest import PASSWORD, bearer
 from ironauth.tests.browser.journeys.look import Look
 from ironauth.tests.browser.journeys.stage import Stage
@@ -37,6 +38,14 @@ class Walker:
         self.newcomer = self.email.replace("person", "newcomer")
         self.seen = 0
 
+    async def at_site(self, **settings: str) -> None:
+        """Go on at a server with other settings, before the same database; where one is signed in does not count there.
+
+        Args:
+            settings: Environment variables.
+        """
+        self.shown.origin = self.stage.beside(**settings)
+
     async def open(self, path: str, status: int = 200) -> None:
         """Open a page of the site, or a link of a message."""
         with self._refusing(status):
@@ -58,13 +67,16 @@ class Walker:
         await self.shown.look(f"{self.name}-{self.seen:02}-{self.look}")
 
     async def send(self, status: int = 200, **typed: str) -> None:
-        """Type into the fields of these names, of one form, and press the first button of that form."""
+        """Type into the fields of these names, of one form, and press the first button of that form that sends it.
+
+        Buttons before it are not pressed that only judge a password, or send another form.
+        """
         form = self.page.locator("form", has=self.page.locator(f"[name={next(iter(typed))}]:visible")).first
         for name, text in typed.items():
             field = form.locator(f"[name={name}]")
             await field.fill(text)
             await expect(field).to_have_value(text)
-        await self.press(form.locator("[type=submit]:visible").first, status)
+        await self.press(form.locator(f"[type=submit]:not([name={meter.FIELD}]):not([form]):visible").first, status)
 
     async def press(self, what: str | Locator, status: int = 200) -> None:
         """Press a button or follow a link, to another page."""

@@ -148,6 +148,39 @@ async def by_provider(walk: Walker) -> None:
 
 
 @journey()
+async def by_linking(walk: Walker) -> None:
+    """Come from another provider with the address of one's account: it is linked by signing in, and then suffices."""
+    await walk.open(SIGN_IN)
+    await walk.at_provider(walk.page.locator("button[name=provider]"), walk.email)
+    await walk.see()
+    await walk.send(401, password=WRONG)
+    await walk.refused()
+    await walk.send(password=PASSWORD)
+    await walk.done()
+    await expect(walk.page.locator("ul.list li")).to_have_count(1)
+    await walk.sign_out()
+    await walk.page.locator("button[name=provider]").click()
+    await walk.home()
+
+
+@journey()
+async def address_first(walk: Walker) -> None:
+    """Sign in where the address is asked for first: it can be taken back; the password is at its second try right."""
+    await walk.at_site(IRONAUTH_SIGN_IN_FORM="identifier_first")
+    await walk.open(SIGN_IN)
+    await walk.see()
+    await expect(walk.page.locator("[name=password]:visible")).to_have_count(0)
+    await walk.send(email=walk.newcomer)
+    await walk.see()
+    await walk.press("button[form=other-address]")
+    await walk.send(email=walk.email)
+    await walk.send(401, password=WRONG)
+    await walk.refused()
+    await walk.send(password=PASSWORD)
+    await walk.home()
+
+
+@journey()
 async def reset(walk: Walker) -> None:
     """Forget the password, choose a weak one and then another by the link of a message, and be signed in."""
     await walk.open(SIGN_IN)
@@ -164,6 +197,27 @@ async def reset(walk: Walker) -> None:
     await walk.home()
     await walk.open(link, 400)
     await walk.see()
+
+
+@journey()
+async def invitation_to_application(walk: Walker) -> None:
+    """Be invited by staff to an application: go on to it once the account is there, and sign in for it."""
+    async with walk.stage.api() as api:
+        staff = await walk.bearer(api, walk.stage.helper())
+        asked = {"email": walk.newcomer, "name": "Nora", "client": walk.stage.client}
+        invited = await api.post("/api/v1/users/invitations", json=asked, headers=staff)
+        assert invited.status_code == 201, invited.text
+    await walk.open(await walk.mailed(LINK, walk.newcomer))
+    await walk.see()
+    await walk.page.locator("[name=terms_version]").check()
+    await walk.send(password=PASSWORD)
+    await walk.see()
+    await walk.press(f"main a[href^='{walk.stage.wiki}/start?iss=']")
+    await walk.open(walk.link())  # where the application sends the browser
+    await walk.send(email=walk.newcomer, password=PASSWORD)
+    await walk.see()
+    await walk.press("button[name=decision][value=allow]")
+    assert (await walk.arrive())["code"]
 
 
 @journey()
