@@ -6,6 +6,7 @@ no-new-privileges``: as PID 1, as the image's user, nothing writable but the vol
 """
 
 import json
+import os
 import secrets
 import signal
 import subprocess
@@ -13,6 +14,7 @@ import sys
 import tarfile
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -193,8 +195,13 @@ class Container:
         return self
 
     def __exit__(self, *_: object) -> None:
+        # The first process itself, with which its namespace ends: the kernel forgets --kill-child as the user changes.
         if self._process.poll() is None:
-            self._process.kill()
+            if number := self.pid:
+                with suppress(ProcessLookupError):
+                    os.kill(number, signal.SIGKILL)
+            else:
+                self._process.kill()
             self._process.wait()
 
     def _started(self, command: Sequence[str]) -> list[str]:
@@ -207,8 +214,8 @@ class Container:
 
     @property
     def pid(self) -> int:
-        """The number of the image's first process, as this machine counts."""
-        return int(self._number.read_text())
+        """The number of the image's first process, as this machine counts; 0 until its file system is made."""
+        return int(self._number.read_text() or 0) if self._number.exists() else 0
 
     def run(self, command: Sequence[str], text: str = "") -> subprocess.CompletedProcess[str]:
         """Run a command beside the first process, as the same user, as ``docker exec`` does."""
@@ -228,7 +235,7 @@ class Container:
         """
         end = time.monotonic() + START_S
         while self._process.poll() is None and time.monotonic() < end:
-            if self._number.exists() and self._number.read_text().strip() and self.run(healthy).returncode == 0:
+            if self.pid and self.run(healthy).returncode == 0:
                 return
             time.sleep(0.5)
         raise Wrong(f"not healthy within {START_S} s, status {self._process.poll()}:\n{self.said()}")
@@ -260,7 +267,7 @@ class Container:
         Raises:
             Wrong: It runs still after ``STOP_S``.
         """
-        subprocess.run(["kill", f"-{self._image.stop_signal.name.removeprefix('SIG')}", str(self.pid)], check=True)
+        os.kill(self.pid, self._image.stop_signal)
         try:
             return self._process.wait(STOP_S)
         except subprocess.TimeoutExpired:
@@ -304,6 +311,7 @@ def main(archive: Path, tree: Path, scratch: Path) -> None:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("image: interrupted"))
     try:
         main(*(Path(argument).resolve() for argument in sys.argv[1:4]))
     except Wrong as wrong:
