@@ -75,6 +75,10 @@ class OutgoingMailAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: 
     readonly_fields = FIELDS
     actions = ("try_again",)
 
+    def named(self, row: OutgoingMail) -> str:
+        """Return what is sent, and the address."""
+        return f"{self.about(row)}: {row.recipient}"
+
     @admin.display(description="recipient")
     def to(self, mail: OutgoingMail) -> SafeString:
         """Return the address, as it fits a narrow column."""
@@ -103,11 +107,9 @@ class OutgoingMailAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: 
     @admin.display(description="account")
     def person(self, mail: OutgoingMail) -> str:
         """Return a link to whose account it is about."""
-        if mail.user_id is None:
+        if mail.user is None:
             return "-"
-        return format_html(
-            '<a href="{}">{}</a>', reverse("admin:accounts_user_change", args=[mail.user_id]), mail.user_id
-        )
+        return format_html('<a href="{}">{}</a>', reverse("admin:accounts_user_change", args=[mail.user_id]), mail.user)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[OutgoingMail]:
         """Return what is to be sent: rows without a recipient are there for the sake of equal timing only."""

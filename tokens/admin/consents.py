@@ -42,6 +42,10 @@ class ConsentAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: ignor
     readonly_fields = FIELDS
     actions = ("revoke_consents",)
 
+    def named(self, row: Consent) -> str:
+        """Return the application, and who has allowed it."""
+        return f"{row.client.name}, allowed by {row.user}"
+
     @admin.display(description="person", ordering="user__email_key")
     def person(self, consent: Consent) -> Any:
         """Return who has allowed it, as it fits a narrow column."""

@@ -11,6 +11,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.html import format_html
 
+from accounts.federation.kinds.registry import KINDS
 from accounts.federation.models import UpstreamProvider
 from ironauth.infrastructure.admin.actions import admin_action
 from ironauth.infrastructure.admin.lists import CheckedSelection
@@ -26,13 +27,18 @@ class UpstreamProviderAdmin(CheckedSelection, ProviderTrial, admin.ModelAdmin): 
     """Providers that people may sign in with."""
 
     form = ProviderForm
-    list_display = ("name", "slug", "kind", "issuer", "enabled")
+    list_display = ("name", "slug", "preset", "issuer", "enabled")
     show_facets = admin.ShowFacets.NEVER
     actions = ["try_now"]
     readonly_fields = ("redirect_uri", "logout_uri")
 
     class Media:
         css = {"all": ["tokens/admin.css"]}
+
+    @admin.display(description="kind", ordering="kind")
+    def preset(self, provider: UpstreamProvider) -> str:
+        """Return the kind in the words of the form."""
+        return KINDS[provider.kind].label if provider.kind in KINDS else provider.kind
 
     @admin.display(description="redirect URI")
     def redirect_uri(self, provider: UpstreamProvider) -> str:

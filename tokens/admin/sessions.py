@@ -101,6 +101,10 @@ class SessionAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: ignor
     readonly_fields = SESSION_FIELDS
     actions = ["end_sessions"]
 
+    def named(self, row: Session) -> str:
+        """Return whose it is, where, and when it was used."""
+        return _named(row)
+
     @admin.display(description="State")
     def state(self, session: Session) -> str:
         """Return whether the session lives, and if not, why."""

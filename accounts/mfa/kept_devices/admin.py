@@ -32,6 +32,10 @@ class KeptDeviceAdmin(ReadOnly, admin.ModelAdmin):  # type: ignore[type-arg] # D
     readonly_fields = FIELDS
     actions = ("end_devices",)
 
+    def named(self, row: KeptDevice) -> str:
+        """Return the browser and whose it is."""
+        return f"{short_name(row.user_agent) or 'A browser'} of {row.user}"
+
     @admin.display(description="Browser", ordering="user_agent")
     def browser(self, device: KeptDevice) -> str:
         """Return the browser in a few words."""

@@ -30,6 +30,16 @@ class ReadOnly:
         rows: QuerySet[Any] = super().get_queryset(request)  # type: ignore[misc] # a mixin of ModelAdmin
         return rows.defer(*self.hidden)
 
+    def named(self, row: Any) -> str:
+        """Return what the heading of a row's page says."""
+        return str(row)
+
+    def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+        """Show a row's page below what the row is to people."""
+        if (row := kwargs.get("obj")) is not None:
+            context["subtitle"] = self.named(row)
+        return super().render_change_form(request, context, *args, **kwargs)  # type: ignore[misc] # as above
+
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Nobody adds a row by hand."""
         return False

@@ -130,7 +130,7 @@ async def test_a_redirect_uri_that_is_not_registered_is_named(shown: Watched) ->
     await begin(shown, UNKNOWN)
     page = shown.page
     alert = page.get_by_role("alert")
-    await expect(alert).to_contain_text("does not know the redirect URI")
+    await expect(alert).to_contain_text("is not registered at the provider")
     await expect(alert).to_contain_text(f"Register exactly {shown.origin}/oauth/upstream/{UNKNOWN} at the provider")
     await shown.look("trial-redirect")
     assert await tried() == []  # nobody has been there yet

@@ -27,7 +27,8 @@ pytestmark = [
 
 ROOT, READER, MIA = "root@example.com", "reader@example.com", "mia@example.com"
 #: How many pixels of a list are beyond its edge, to be scrolled to.
-BEYOND = "() => (list => list.scrollWidth - list.clientWidth)(document.querySelector('#changelist .results'))"
+BEYOND_OF = "(list) => (list => list.scrollWidth - list.clientWidth)(document.querySelector(list))"
+BEYOND = f"() => ({BEYOND_OF})('#changelist .results')"
 
 #: Waits until the resize event was heard, by two frames: a policy without eval forbids to wait for a condition.
 RESIZED = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
@@ -126,6 +127,11 @@ async def person(shown: Watched, mia: User) -> None:
     await expect(page.locator(".field-ip").get_by_text("127.0.0.1")).to_be_visible()
     await expect(page.get_by_role("region", name="Audit trail").get_by_text("Sign-in").first).to_be_visible()
     await shown.look("admin-user")
+    await page.set_viewport_size({"width": 390, "height": 844})
+    assert await page.evaluate(BEYOND_OF, ".inline-group .wrapper") == 0  # a card for each session
+    opened = page.locator(".inline-group .field-opened")
+    assert await opened.evaluate("one => getComputedStyle(one, '::before').content") == '"Opened"'
+    await page.set_viewport_size({"width": 1280, "height": 900})
     for change in CHANGES:
         await page.get_by_role("group", name="Actions").get_by_role("button", name=change.title, exact=True).click()
         if change is not ACTIVATE:
@@ -153,6 +159,10 @@ async def on_a_phone(shown: Watched) -> None:
         await page.set_viewport_size({"width": 390, "height": 844})
         await expect(rows).to_have_count(1)
         assert await page.evaluate(BEYOND) == 0, name
+        if name == "user":
+            box = await page.locator("#action-toggle").bounding_box()
+            assert box is not None
+            assert box["x"] + box["width"] < 390, "all are chosen by a box in view"
         headings = "cells => cells.map((cell) => getComputedStyle(cell, '::before').content)"
         told = await rows.locator("tbody tr").first.locator("[data-heading]").evaluate_all(headings)
         assert f'"{heading}"' in told

@@ -194,7 +194,7 @@ def test_what_is_wrong_of_the_answer(provider: FakeProvider, change: dict[str, A
     ("brought", "words"),
     [
         ({"error": "access_denied"}, "somebody cancelled there"),
-        ({"error": "redirect_uri_mismatch"}, "does not know the redirect URI"),
+        ({"error": "redirect_uri_mismatch"}, "is not registered at the provider"),
         ({"error": "invalid_scope"}, "Allow these scopes"),
         ({"error": "<b>odd</b>", "error_description": "x" * 5000}, "It said “<b>odd</b>: xxx"),
         ({"iss": "https://other.example"}, "names another issuer"),
@@ -219,7 +219,7 @@ def test_a_provider_that_refuses_the_request(provider: FakeProvider) -> None:
     page = reverse("admin:accounts_upstreamprovider_try", args=[row().pk])
     provider.page = (400, b"<h1>Invalid parameter: redirect_uri</h1>")
     text = html.unescape(root.post(page).content.decode())
-    assert "does not know the redirect URI" in text
+    assert "is not registered at the provider" in text
     assert "Register exactly" in text
     assert 'http-equiv="refresh"' not in text
     assert "Continue to Acme" in text

@@ -20,14 +20,14 @@ class Fault(NamedTuple):
 
 
 _CLIENT: Final = (
-    "The provider refuses the client: the client secret is wrong or has expired, or the client ID is another one's.",
+    "The provider refuses the client: the client secret is wrong or has expired, or the client ID is not right.",
     "Copy both again from the provider's page of this application. If the secret has expired, make a new one there.",
 )
 _CODE: Final = (
     "The provider does not exchange its code: it was used, too old, or for another client ID or redirect URI.",
     "Begin the trial again. If it fails again, compare client ID and redirect URI with the provider's page.",
 )
-_REDIRECT: Final = "The provider does not know the redirect URI of this provider here."
+_REDIRECT: Final = "The redirect URI of this server is not registered at the provider."
 #: By the error of the token endpoint (RFC 6749 §5.2, and GitHub's own).
 _AT_TOKEN: Final = {
     "invalid_client": _CLIENT,
@@ -69,7 +69,7 @@ _OF_TOKEN: Final = {
     ),
     "key": (
         "The ID token is not signed by any of the keys that the provider publishes.",
-        "Begin again in a minute, if the provider has just changed its keys. Else the issuer is another one's.",
+        "Begin again in a minute, if the provider has just changed its keys. If it fails again, check the issuer.",
     ),
     "iss": ("The ID token names another issuer than this provider's.", "Copy the issuer from the discovery document."),
     "iss_parameter": (
@@ -81,7 +81,7 @@ _OF_TOKEN: Final = {
         "Copy the client ID again from the provider's page of this application.",
     ),
     "azp": ("The ID token was made for another client.", "Compare the client ID with the provider's page."),
-    "nonce": ("The ID token does not answer this trial: its nonce is another one's, or missing.", "Begin again."),
+    "nonce": ("The ID token does not answer this trial: its nonce is wrong or missing.", "Begin again."),
     "exp": ("The ID token had ended when it came: the clocks differ.", _CLOCK),
     "iat": ("The ID token was made long ago or in the future: the clocks differ.", _CLOCK),
     "auth_time": ("The ID token says that somebody signed in in the future: the clocks differ.", _CLOCK),
