@@ -63,6 +63,7 @@ class RoleAdmin(CheckedSelection, Audited, auth_admin.GroupAdmin):
     audit_events = (Event.ROLE_CREATED, Event.ROLE_CHANGED, Event.ROLE_DELETED)
     form = RoleForm
     list_display = ("name", "members", "granted")
+    search_fields = ("name__has_part",)
     show_facets = admin.ShowFacets.NEVER
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Group]:

@@ -18,7 +18,7 @@ def people(queryset: QuerySet[User], term: str) -> QuerySet[User]:
         term: As typed.
     """
     for word in names.normalise(term).split():
-        leaving = PendingDeletion.objects.filter(email__icontains=word)  # few: looked through once, not joined
-        found = Q(email_key__contains=emails.fold(word)) | Q(name__icontains=word)
+        leaving = PendingDeletion.objects.filter(email__has_part=word)  # few: looked through once, not joined
+        found = Q(email_key__contains=emails.fold(word)) | Q(name__has_part=word)
         queryset = queryset.filter(found | Q(pk__in=leaving.values("pk")))
     return queryset

@@ -142,7 +142,7 @@ class InvitationAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: ig
     hidden = ("token",)
     list_display = ("to", "role_names", "state", "made", "until")
     list_filter = (StateFilter,)
-    search_fields = ("email_key__icontains",)
+    search_fields = ("email_key__has_part",)
     search_help_text = "Part of the address"
     sortable_by = ()
     ordering = ("-id",)

@@ -64,7 +64,7 @@ class OutgoingMailAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: 
     hidden = ("token", "facts")
     list_display = ("to", "about", "state", "tries", "queued", "next_try")
     list_filter = (StateFilter,)
-    search_fields = ("recipient__icontains",)
+    search_fields = ("recipient__has_part",)
     search_help_text = "Part of the address"
     sortable_by = ()
     ordering = ("-id",)

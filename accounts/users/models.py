@@ -24,6 +24,7 @@ from accounts.users.invariants import sub_tag
 from ironauth.infrastructure.cache.invalidation import invalidate
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.ids import new_id
+from ironauth.infrastructure.db import folding  # noqa: F401 - registers the lookup of parts of names
 from ironauth.infrastructure.telemetry.logs import get_logger
 
 #: Fields whose change may end sessions or unverify the address: the stored row is compared before they are written.
@@ -77,20 +78,17 @@ class UserQuerySet(models.QuerySet["User"]):
         return super().bulk_create(users, *args, **kwargs)
 
     def search(self, text: str) -> "UserQuerySet":
-        """Return the users whose address or name contains every word of ``text``, without regard to case.
-
-        Of names, SQLite folds the case of ASCII letters only.
-        """
+        """Return the users whose address or name contains every word of ``text``, without regard to case."""
         found = self
         for word in text.split():
-            found = found.filter(Q(email_key__contains=emails.fold(word)) | Q(name__icontains=word))
+            found = found.filter(Q(email_key__contains=emails.fold(word)) | Q(name__has_part=word))
         return found
 
     def search_leaving(self, text: str) -> "UserQuerySet":
         """Do the same for people who are being deleted, by the addresses they had."""
         found = self
         for word in text.split():
-            found = found.filter(Q(pending_deletion__email__icontains=word) | Q(name__icontains=word))
+            found = found.filter(Q(pending_deletion__email__has_part=word) | Q(name__has_part=word))
         return found
 
     def upgrade_hash(self, user_id: uuid.UUID, old: str, new: str) -> bool:

@@ -185,7 +185,7 @@ class OAuthClientAdmin(CheckedSelection, ClientActs, admin.ModelAdmin):  # type:
         try:
             return queryset.filter(pk=UUID(term)), False
         except ValueError:
-            return queryset.filter(name__icontains=term), False
+            return queryset.filter(name__has_part=term), False
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
         """Return the list with the counts."""

@@ -47,7 +47,7 @@ def page(filters: Mapping[str, Any]) -> Page[RoleOut]:
     descending = filters["ordering"].startswith("-") != (cursor is not None and cursor.backwards)
     roles = _in_order(descending)
     for word in (filters.get("search") or "").split():
-        roles = roles.filter(name__icontains=word)
+        roles = roles.filter(name__has_part=word)
     if cursor is not None:
         roles = roles.filter(**{"name__lt" if descending else "name__gt": cursor.value})
     size: int = filters["page_size"]

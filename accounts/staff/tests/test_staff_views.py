@@ -418,6 +418,7 @@ async def test_search_and_filters(
     call = await enter(await make(is_superuser=True, email="root@example.com", name="Root"))
     editors = await role("editors")
     alice = await make(email="Alice@Wonderland.example", name="Alice Liddell")
+    carla = await make(email="carla@example.com", name="Carla M\u00fcller")
     bob = await make(email="bob@example.com", name="Bob 100%", is_active=False, is_staff=True)
     await sync_to_async(alice.groups.add)(editors)
 
@@ -429,13 +430,15 @@ async def test_search_and_filters(
     assert await found("search=ALICE@w") == {alice.email}
     assert await found("search=liddell") == {alice.email}
     assert await found("search=alice wonder") == {alice.email}
+    assert await found("search=m\u00fcll") == await found("search=M\u00dcLL") == {carla.email}
+    assert await found("search=muller") == set()
     assert await found("search=100%25") == {bob.email}
     assert await found("search=%5C") == await found("search=_%25") == set()
     assert await found("is_active=false") == await found("is_staff=true") == {bob.email}
     assert await found("role=editors") == {alice.email}
     assert await found("role=nobody") == set()
     assert await found("search=bob&is_active=true") == set()
-    assert len(await found("")) == len(await found("search=&is_active=&role=&cursor=")) == 3
+    assert len(await found("")) == len(await found("search=&is_active=&role=&cursor=")) == 4
 
 
 @pytest.mark.parametrize(

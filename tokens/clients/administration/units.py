@@ -175,7 +175,7 @@ def _named(text: str) -> Q:
     try:
         return Q(pk=UUID(text))
     except ValueError:
-        return Q(name__icontains=text)
+        return Q(name__has_part=text)
 
 
 def _target(actor_id: UUID, client_id: UUID) -> tuple[Rights, OAuthClient]:
