@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 from asgiref.sync import async_to_sync
 from django import forms
@@ -13,6 +13,8 @@ from django.db import IntegrityError, transaction
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
+from django.utils.decorators import method_decorator
+from django.views.decorators.csrf import csrf_protect
 
 from accounts import email_address as emails
 from accounts import names
@@ -174,12 +176,18 @@ class InvitationAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: ig
         made.grantable = _grantable(request)  # of a class that is made for this request
         return made
 
+    @method_decorator(csrf_protect)
     def changeform_view(
         self, request: HttpRequest, object_id: str | None = None, form_url: str = "", extra_context: Any = None
     ) -> HttpResponse:
-        """Show the form, or send it; what has changed since it was judged is said in the list."""
+        """Show the form, or send it; what has changed since it was judged is said in the list.
+
+        Not in the transaction of Django's method: the form counts the message, by another connection of SQLite, which
+        would wait for that one to end. What is stored has a transaction of its own (``save_model``).
+        """
+        judged: Any = self  # the method of Django's that has no transaction is in no stub
         try:
-            return super().changeform_view(request, object_id, form_url, extra_context)
+            return cast("HttpResponse", judged._changeform_view(request, object_id, form_url, extra_context))  # noqa: SLF001 - as above
         except IntegrityError:
             reason = InvitationExists.detail
         except DomainError as error:

@@ -40,6 +40,11 @@ STAFF: Final = (
 OF_THE_API: Final = frozenset({
     # Staff's calls.
     "There is no user with this id.",
+    "Control characters cannot be searched for: leave them out.",
+    "Search for at most {} characters.",
+    "This cursor does not belong to {}: start without one.",
+    "This person has no app for one-time codes.",
+    "This person has allowed no such application.",
     "A role name has at most {} letters, digits, spaces and . _ : - inside, from A to Z.",
     "Sign-up is closed (IRONAUTH_SIGN_UP): an invitation would open nothing.",
     "This is your own account: remove your factors there, or ask a colleague.",

@@ -578,6 +578,8 @@ async def applications(browser: Browser) -> None:
         await browser.get("/oauth/device", user_code=code)
         page = await browser.post("/oauth/device", user_code=code)
         await browser.send(page, "/oauth/consent", decision=decision)
+    page = await browser.get("/account/accounts")
+    await browser.post("/account/accounts", SAME_ORIGIN, **forms(page)[0].fields, account="x")
     await browser.get("/oauth/logout", client_id=str(client.pk))
     page = await browser.get("/oauth/logout")
     page = await browser.send(page, "/oauth/logout")
