@@ -21,7 +21,7 @@ from tokens.keys.units import RotationRefusedError, drop, rotate
 from tokens.rights import CHANGE_KEYS
 
 KEY_FIELDS = (
-    "kid", "state", "family", "alg", "public_jwk", "master_key_id", "created_at", "activated_at", "retired_at",
+    "kid", "state", "family", "algorithm", "public_jwk", "master_key_id", "created_at", "activated_at", "retired_at",
     "not_after",
 )  # fmt: skip
 KID_SHOWN = 12  # characters; enough to tell a handful of keys apart
@@ -44,6 +44,11 @@ class SigningKeyAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: ig
     def short_kid(self, key: SigningKey) -> str:
         """Return the beginning of the kid; the page of the key shows all of it."""
         return f"{key.kid[:KID_SHOWN]}…"
+
+    @admin.display(description="Algorithm")
+    def algorithm(self, key: SigningKey) -> str:
+        """Return what signs, as tokens name it."""
+        return key.alg
 
     @admin.display(description="Created", ordering="created_at")
     def created(self, key: SigningKey) -> str:

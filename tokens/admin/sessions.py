@@ -39,8 +39,8 @@ else:
 OPENED_HERE: Final = "IronAuth"  # the application of sessions that no other one asked for
 LISTED: Final = 20  # on a person's page: more than devices most people have; applications may open any number
 SESSION_FIELDS = (
-    "id", "user", "state", "created_at", "last_used_at", "idle_expires_at", "absolute_expires_at", "ip", "user_agent",
-    "application", "client_id", "scope", "generation", "revoked_at", "revoke_reason",
+    "id", "user", "state", "created_at", "last_used_at", "idle_expires_at", "absolute_expires_at", "address",
+    "user_agent", "application", "client_id", "scope", "generation", "revoked_at", "revoke_reason",
 )  # fmt: skip
 
 
