@@ -434,6 +434,7 @@ async def account(browser: Browser) -> None:
     email = "owner@example.com"
     user = await person(email)
     await browser.signed_in(email)
+    await browser.get("/account/accounts")
     await _rows(browser, user)
     await _acts(browser, user)
     app, _ = await with_app(browser, email)
@@ -563,6 +564,8 @@ async def applications(browser: Browser) -> None:
     await browser.send(other, "/oauth/signin", email="two@example.com", password=PASSWORD)
     choice = await browser.get(AUTHORIZE, **request_of(client, **asked, prompt="select_account"))
     await browser.send(choice, "/oauth/account", account="x")
+    here = await browser.get("/account/accounts")
+    await browser.send(here, "/account/accounts", account="x")
     page = await browser.get(AUTHORIZE, **request_of(client, **asked, response_mode="form_post"))
     await browser.send(page, "/oauth/consent", decision="switch")
     await browser.send(page, "/oauth/consent", decision="allow")
