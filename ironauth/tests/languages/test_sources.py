@@ -49,11 +49,6 @@ OF_THE_API: Final = frozenset({
     "Sign-up is closed (IRONAUTH_SIGN_UP): an invitation would open nothing.",
     "This is your own account: remove your factors there, or ask a colleague.",
     "Write a permission as app_label.codename, e.g. accounts.view_user.",
-    "Control characters cannot be searched for: leave them out.",
-    "Search for at most {} characters.",
-    "This cursor does not belong to {}: start without one.",
-    "This person has no app for one-time codes.",
-    "This person has allowed no such application.",
     # Pages have a sentence of their own (``accounts.pages.refusals``).
     "You have allowed no such application: see /api/v1/access/consents for those you have.",
     "You have no such device: see /api/v1/access/kept-devices for those you have.",

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Final
@@ -49,7 +49,7 @@ class Stage:
         wiki: str,
         issuer: str | None,
         made: dict[str, str],
-        serve: Callable[[dict[str, str]], str],
+        beside: Callable[..., AbstractContextManager[str]],
     ) -> None:
         self.origin = origin
         self.mail = mail
@@ -59,8 +59,9 @@ class Stage:
         #: What axe-core has judged, in each look.
         self.judged: defaultdict[Look, set[str]] = defaultdict(set)
         self._people, self._staff = count(), count()
-        self._serve = serve
-        self._beside: dict[str, str] = {}
+        #: Runs a server with other settings (environment variables) on the same database, and returns its origin. No
+        #: other walk has it beside it: it delivers mail as well, with links to itself.
+        self.beside = beside
 
     def person(self) -> str:
         """Return the address of somebody no other journey uses; the password is PASSWORD."""
@@ -69,17 +70,6 @@ class Stage:
     def helper(self) -> str:
         """Return the address of a superuser no other journey uses."""
         return _next(self._staff, furnish.STAFF, furnish.HELPER)
-
-    def beside(self, **changes: str) -> str:
-        """Return the origin of a server with other settings on the same database, which runs as long as the stage.
-
-        Args:
-            changes: Environment variables.
-        """
-        key = json.dumps(changes, sort_keys=True)
-        if key not in self._beside:
-            self._beside[key] = self._serve(changes)
-        return self._beside[key]
 
     def api(self, agent: str = "curl/8.9") -> httpx.AsyncClient:
         """Return a client of the API."""
@@ -132,11 +122,12 @@ def set_up(folder: Path) -> Iterator[Stage]:
         )  # fmt: skip
         running.enter_context(served(folder / "serve.log", port=port, environment=process_environment(**here)))
 
-        def serve(changes: dict[str, str]) -> str:
+        @contextmanager
+        def beside(**changes: str) -> Iterator[str]:
             port = settings_test._free_port()
             other = f"http://localhost:{port}"
             environment = process_environment(**{**here, **changes, "IRONAUTH_ISSUER": other})
-            running.enter_context(served(folder / f"serve-{port}.log", port=port, environment=environment))
-            return other
+            with served(folder / f"serve-{port}.log", port=port, environment=environment):
+                yield other
 
-        yield Stage(origin, mail, wiki, issuer, json.loads(made.stdout), serve)
+        yield Stage(origin, mail, wiki, issuer, json.loads(made.stdout), beside)

@@ -1,7 +1,8 @@
 """A person on the way through pages: types into fields by their names, presses buttons, and looks at every page."""
 
 import re
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Final
 from urllib.parse import urlencode
 
@@ -38,13 +39,16 @@ class Walker:
         self.newcomer = self.email.replace("person", "newcomer")
         self.seen = 0
 
-    async def at_site(self, **settings: str) -> None:
-        """Go on at a server with other settings, before the same database; where one is signed in does not count there.
+    @contextmanager
+    def at_site(self, **settings: str) -> Iterator[None]:
+        """Be at a server with other settings, before the same database, until the block ends.
 
         Args:
             settings: Environment variables.
         """
-        self.shown.origin = self.stage.beside(**settings)
+        with self.stage.beside(**settings) as self.shown.origin:
+            yield
+        self.shown.origin = self.stage.origin
 
     async def open(self, path: str, status: int = 200) -> None:
         """Open a page of the site, or a link of a message."""

@@ -166,18 +166,18 @@ async def by_linking(walk: Walker) -> None:
 @journey()
 async def address_first(walk: Walker) -> None:
     """Sign in where the address is asked for first: it can be taken back; the password is at its second try right."""
-    await walk.at_site(IRONAUTH_SIGN_IN_FORM="identifier_first")
-    await walk.open(SIGN_IN)
-    await walk.see()
-    await expect(walk.page.locator("[name=password]:visible")).to_have_count(0)
-    await walk.send(email=walk.newcomer)
-    await walk.see()
-    await walk.press("button[form=other-address]")
-    await walk.send(email=walk.email)
-    await walk.send(401, password=WRONG)
-    await walk.refused()
-    await walk.send(password=PASSWORD)
-    await walk.home()
+    with walk.at_site(IRONAUTH_SIGN_IN_FORM="identifier_first"):
+        await walk.open(SIGN_IN)
+        await walk.see()
+        await expect(walk.page.locator("[name=password]:visible")).to_have_count(0)
+        await walk.send(email=walk.newcomer)
+        await walk.see()
+        await walk.press("button[form=other-address]")
+        await walk.send(email=walk.email)
+        await walk.send(401, password=WRONG)
+        await walk.refused()
+        await walk.send(password=PASSWORD)
+        await walk.home()
 
 
 @journey()
