@@ -8,6 +8,7 @@ anybody gets them.
 """
 
 import uuid
+from datetime import datetime
 
 from django.db import IntegrityError
 from django.utils.translation import gettext_noop as _
@@ -158,6 +159,11 @@ async def confirm_address(
         raise EmailTaken from error
     event = "email_changed" if found.purpose == Purpose.CHANGE_EMAIL else "email_verified"
     get_logger().info(event, user_id=str(found.user_id))
+
+
+async def pending_change(*, user_id: uuid.UUID) -> tuple[str, datetime] | None:
+    """Return the address that waits to become this account's, and until when; None where none does."""
+    return await database().read(email_units.pending_change, user_id)
 
 
 async def asked_by(*, token: str) -> email_units.ConfirmationLink | None:

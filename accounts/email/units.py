@@ -21,6 +21,7 @@ from accounts.mfa import factors
 from accounts.outbox import queue as outbox
 from accounts.outbox import tokens as email_tokens
 from accounts.outbox.kinds import Kind
+from accounts.outbox.models import EmailToken
 from accounts.outbox.tokens import FoundToken, Purpose
 from accounts.privacy import queries as deletion_queries
 from accounts.users import queries as user_queries
@@ -195,6 +196,15 @@ def request_change(*, user_id: uuid.UUID, old: str, new_email: str, session_id: 
         outbox.enqueue(Kind.ACCOUNT_EXISTS, recipient=recipient, user_id=holder.pk)
     outbox.enqueue(Kind.EMAIL_CHANGE_REQUESTED, recipient=user.email, user_id=user_id)
     audit.record(Event.EMAIL_CHANGE_REQUESTED, actor_id=user_id, user_id=user_id, session_id=session_id)
+
+
+def pending_change(user_id: uuid.UUID) -> tuple[str, datetime] | None:
+    """Return the address that somebody has asked for, and until when its link is good; None where none waits.
+
+    Whether another account has the address makes no difference. One query.
+    """
+    waiting = EmailToken.objects.filter(user_id=user_id, purpose=Purpose.CHANGE_EMAIL, expires_at__gt=clock.now())
+    return waiting.order_by("-pk").values_list("new_email", "expires_at").first()
 
 
 def ask(

@@ -120,7 +120,7 @@ def _made(provider: UpstreamProvider, person: UpstreamPerson, waiting_id: UUID, 
     """Return the account that is made now; where the terms are not accepted yet, the identity waits for that."""
     if terms.is_asked() and not accepted:
         _keep(waiting_id, person)
-        UpstreamSignIn.objects.filter(pk=waiting_id).update(name=_name(person.name), makes_account=True)
+        UpstreamSignIn.objects.filter(pk=waiting_id).update(name=name_of(person.name), makes_account=True)
         return Resolved(None, Step.ACCEPT_TERMS)
     return Resolved(user_queries.credentials_of_id(_create(provider, person)), None, provider.pk)
 
@@ -166,7 +166,7 @@ def _keep(waiting_id: UUID, person: UpstreamPerson) -> None:
 
 def _update_name(user_id: UUID, person: UpstreamPerson, slug: str) -> None:
     """Give the person the name that the provider says, where an account may have it and has another."""
-    name = _name(person.name)
+    name = name_of(person.name)
     if name and User.objects.filter(pk=user_id).exclude(name=name).exists():
         user_queries.rename(user_id, name)
         audit.record(Event.PROFILE_CHANGED, user_id=user_id, details={"fields": ["name"], "provider": slug})
@@ -220,7 +220,7 @@ def _create(provider: UpstreamProvider, person: UpstreamPerson) -> UUID:
     user = User.objects.hashed(
         email=person.email,
         encoded=make_password(None),
-        name=_name(person.name),
+        name=name_of(person.name),
         email_verified_at=clock.now(),
         **terms.kept(),
     )
@@ -353,7 +353,7 @@ def shown(email: str) -> str:
     return email if len(email) <= emails.MAX_LENGTH and email.isprintable() else ""
 
 
-def _name(given: str) -> str:
+def name_of(given: str) -> str:
     """Return the provider's name for a person, where an account may have it."""
     try:
         name = names.normalise(given)

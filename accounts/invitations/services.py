@@ -12,7 +12,6 @@ from accounts import email_address as emails
 from accounts.access.rights import VIEW_INVITATIONS, for_holder
 from accounts.errors import EmailTaken, SignUpClosed
 from accounts.invitations import queries, units
-from accounts.invitations.continuing import Application
 from accounts.invitations.errors import InvalidInvitation, InvitationExists
 from accounts.invitations.outputs import InvitationOut
 from accounts.invitations.units import Invited
@@ -113,14 +112,13 @@ async def opened(*, token: str) -> Invited:
     return found
 
 
-async def leads_to(*, token: str) -> Application | None:
-    """Return the application that a link leads to once the account is there; None for a link of no use, too.
+async def sought(*, token: str) -> Invited | None:
+    """Return what a link opens, also where nobody may make an account; None for a link of no use.
 
     Args:
         token: What the message brought.
     """
-    found = await database().read(units.find, token) if token else None
-    return found.application if found is not None else None
+    return await database().read(units.find, token) if token else None
 
 
 async def accept(

@@ -45,7 +45,8 @@ NO_INVITATION: Final = "There is no invitation with this id that waits for an an
 class Invited(NamedTuple):
     """What the link of an invitation opens. ``taken``: an account has proved the address by now, or is closed.
 
-    ``application``: where it leads, while that can be continued to.
+    ``application``: where it leads, while that can be continued to. ``language``: of its message and of the person; ""
+    where staff have chosen none.
     """
 
     id: uuid.UUID
@@ -54,6 +55,7 @@ class Invited(NamedTuple):
     name: str
     taken: bool
     application: Application | None = None
+    language: str = ""
 
 
 def find(token: str) -> Invited | None:
@@ -63,7 +65,7 @@ def find(token: str) -> Invited | None:
     if row is None or token_id is None:
         return None
     leads = continuing.find(row.client)
-    return Invited(row.pk, token_id, row.email, row.name, _is_taken(row.email_key), leads)
+    return Invited(row.pk, token_id, row.email, row.name, _is_taken(row.email_key), leads, row.language)
 
 
 def _is_taken(key: str) -> bool:

@@ -4,11 +4,13 @@ from typing import Any
 
 from django.conf import settings
 from django.http import HttpResponse
+from django.utils import translation
 from drf_spectacular.utils import extend_schema
 from rest_framework.exceptions import ValidationError
 
 from accounts.errors import EmailTaken
 from accounts.invitations import services as invitations
+from accounts.invitations.continuing import Application
 from accounts.invitations.errors import InvalidInvitation
 from accounts.invitations.inputs import AcceptInput
 from accounts.pages import meter
@@ -16,7 +18,7 @@ from accounts.pages.email import SCRIPT_HEADERS, TokenPage
 from accounts.privacy import terms
 from ironauth.infrastructure.api.views import ApiRequest
 from ironauth.infrastructure.core.errors import DomainError, ValidationFailed
-from ironauth.infrastructure.http import client_context
+from ironauth.infrastructure.http import client_context, language
 
 
 class InvitationPage(TokenPage):
@@ -25,23 +27,34 @@ class InvitationPage(TokenPage):
     template = "accounts/pages/invitation.html"
     headers = SCRIPT_HEADERS
     invalid = InvalidInvitation
+    #: The language that staff have chosen for the invited person; "" before it is known, and where they have not.
+    of_person: str = ""
 
     async def about(self, token: str) -> dict[str, Any]:
         """Return who is invited. Raises ``EmailTaken`` where they have an account: the link has proved the address."""
         invited = await invitations.opened(token=token)
         if invited.taken:
             raise EmailTaken
+        self.of_person = invited.language
         shortest = settings.IRONAUTH_PASSWORD_MIN_LENGTH
         return {"invited": invited, "name": invited.name, "shortest": shortest, "terms": terms.shown()}
 
     @extend_schema(exclude=True)
     async def post(self, request: ApiRequest) -> HttpResponse:
         """Make the account, or show the form again with what was typed and, at each field, what is wrong."""
+        try:
+            found = await invitations.sought(token=str(request.data.get("token", "")))
+        except DomainError as error:  # the database is away
+            return self._failed(error)
+        self.of_person = found.language if found is not None else ""
+        with translation.override(self._language()):
+            return await self._answered(request, found.application if found is not None else None)
+
+    async def _answered(self, request: ApiRequest, leads: Application | None) -> HttpResponse:
         typed = {"name": str(request.data.get("name", "")), "accepted": str(request.data.get("terms_version", ""))}
         if meter.FIELD in request.data:
             return await self._checked(request, **typed)
         try:
-            leads = await invitations.leads_to(token=str(request.data.get("token", "")))
             return self._page(done=await self.act(request), application=leads)
         except ValidationFailed as error:
             return await self._marked(request, {reason.field: [reason.message] for reason in error.errors})
@@ -68,6 +81,19 @@ class InvitationPage(TokenPage):
             return self._failed(error)
         typed = {"name": str(request.data.get("name", "")), "accepted": str(request.data.get("terms_version", ""))}
         return self._page(token=token, errors=errors, status=ValidationFailed.status, **about | typed)
+
+    def _language(self) -> str:
+        return language.chosen(self.request._request, of_person=self.of_person)  # noqa: SLF001 - Django's request
+
+    def _page(self, **context: Any) -> HttpResponse:
+        """Return the page in the language of the invited person."""
+        code = self._language()
+        with translation.override(code):
+            page = super()._page(**context)
+        page.headers["Content-Language"] = code
+        if "done" in context and self.of_person:  # so that the page for signing in, which comes next, has it too
+            language.keep_own(page, self.of_person)
+        return page
 
     def _failed(self, error: DomainError, **context: Any) -> HttpResponse:
         """Return what went wrong; a person with an account is led to signing in."""

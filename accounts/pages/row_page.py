@@ -12,6 +12,7 @@ from django.utils.translation import gettext_noop as _
 from drf_spectacular.utils import extend_schema
 
 from accounts.email import code_method
+from accounts.email import services as email_services
 from accounts.mfa.factors import FACTORS
 from accounts.pages import connected, meter
 from accounts.pages.acts import CONNECT, DELETE, EXPORT, ROWS, SECRET, SET_UP, Act, Recent, Row
@@ -187,6 +188,9 @@ class RowPage(OwnPage):
             "errors": refusal.errors if refusal else {},
             "languages": settings.LANGUAGES,
             "own_language": held.get("me-language", {}).get("language", ""),
+            "pending": await email_services.pending_change(user_id=signed_in(request).id)
+            if section == "email"
+            else None,
             "grace_days": settings.IRONAUTH_DELETION_GRACE_DAYS,
             "shortest": settings.IRONAUTH_PASSWORD_MIN_LENGTH,
         }

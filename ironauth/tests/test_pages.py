@@ -74,6 +74,28 @@ async def test_home_leads_everywhere(api: httpx.AsyncClient, settings: Settings)
     assert links <= set(_Page(answer.text).links)
 
 
+@pytest.mark.parametrize(
+    ("setting", "value"), [("NAME", "Acme"), ("LOGO", "ironauth/icon.svg"), ("ACCENT", "#0a7f5a")], ids=str.lower
+)
+async def test_a_branded_page_does_not_lead_customers_to_staff(
+    api: httpx.AsyncClient, settings: Settings, setting: str, value: str
+) -> None:
+    """Start page and error page have no link to the admin then, as they have without a brand."""
+    plain = (await api.get("/no-such-page", headers={"Accept": "text/html"})).text
+    assert 'href="/admin/"' in plain
+    setattr(settings, f"IRONAUTH_BRAND_{setting}", value)
+    pages._page.cache_clear()
+    try:
+        for path in ("/", "/no-such-page"):
+            text = (await api.get(path, headers={"Accept": "text/html"})).text
+            links = set(_Page(text).links)
+            assert not links & {"/admin/", "/health"}
+            assert any(link.startswith("/account/") for link in links)
+            assert setting != "LOGO" or f'src="/static/{value}"' in text
+    finally:
+        pages._page.cache_clear()
+
+
 async def test_home_is_accessible(api: httpx.AsyncClient) -> None:
     """It names its language, fits a phone, has one heading and a labelled navigation."""
     text = (await api.get("/")).text

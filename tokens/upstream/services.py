@@ -36,12 +36,16 @@ log = get_logger()
 
 
 class FirstStep(NamedTuple):
-    """The identity opens nothing here yet; ``who`` names it for the person. ``auth_time``: as of ``UpstreamPerson``."""
+    """The identity opens nothing here yet.
+
+    ``who`` names it for the person. ``name``: theirs there, "" without one. ``auth_time``: as of ``UpstreamPerson``.
+    """
 
     step: Step
     who: str
     email: str
     auth_time: int
+    name: str
 
 
 async def begin(
@@ -124,7 +128,7 @@ async def verify(
     email = units.shown(person.email)  # a provider may say anything, and a page is made of it
     if resolved.step is not None:
         who = f"{provider.name} ({email})" if email else provider.name
-        return FirstStep(resolved.step, who, email, person.auth_time)
+        return FirstStep(resolved.step, who, email, person.auth_time, units.name_of(person.name))
     try:
         account = units.require_usable(resolved.account)
     except InvalidCredentials:

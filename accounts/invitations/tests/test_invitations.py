@@ -103,6 +103,30 @@ async def test_the_message_speaks_the_persons_language(api: httpx.AsyncClient, a
     assert (await User.objects.aget(email_key="ida@example.com")).language == "de"
 
 
+@pytest.mark.parametrize(
+    ("chosen", "own", "language"),
+    [("de", "", "de"), ("", "", "es"), ("de", "fr", "fr")],
+    ids=["staff", "browser", "own"],
+)
+async def test_the_page_speaks_the_persons_language(
+    api: httpx.AsyncClient, as_inviter: Call, chosen: str, own: str, language: str
+) -> None:
+    """The invitation's before the browser's, and one that the person has chosen themselves before it; refusals, too."""
+    token = await invited(as_inviter, language=chosen)
+    api.headers["Accept-Language"] = "es"
+    if own:
+        api.cookies.set("own_language", own)
+    page = await api.get(PAGE, params={"token": token})
+    short = await post(api, token, password="q3#x")
+    done = await post(api, token)
+    for answer, status in ((page, 200), (short, 400), (done, 200)):
+        assert (answer.status_code, answer.headers["Content-Language"]) == (status, language)
+        assert f'<html lang="{language}">' in answer.text
+    assert "at least" not in short.text
+    kept = [one for one in done.headers.get_list("set-cookie") if one.startswith("own_language=")]
+    assert [one.partition(";")[0] for one in kept] == ([f"own_language={chosen}"] if chosen else [])
+
+
 # ---------------------------------------------------------------- links that open nothing
 @pytest.mark.parametrize("why", ["expired", "withdrawn", "tampered", "none", "verify", "sent again"])
 async def test_a_link_that_is_of_no_use(
@@ -133,6 +157,7 @@ async def test_a_link_that_is_of_no_use(
         refused = await signed_up(api, token) if token else None
     for answer in answers:
         assert (answer.status_code, "This invitation is invalid" in answer.text) == (400, True)
+        assert '<a href="/account/signin">Sign in</a>' in answer.text
     assert refused is None or said(refused) == (400, "invalid_invitation")
     assert not await User.objects.filter(email_key="ida@example.com").aexists()
 

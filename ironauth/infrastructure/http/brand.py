@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Final, NamedTuple
+from urllib.parse import urlsplit
 
 from django import template
 from django.conf import settings
@@ -45,6 +46,8 @@ class Brand(NamedTuple):
     link_at_night: str
     welcome: str
     footer: str
+    #: Whether the operator has given a name, a logo or a colour of their own: then the pages are for their customers.
+    is_set: bool
 
 
 class Shades(NamedTuple):
@@ -73,7 +76,14 @@ def current() -> Brand:
         link_at_night=colours.on_dark,
         welcome=own_text(settings.IRONAUTH_BRAND_WELCOME),
         footer=own_text(settings.IRONAUTH_BRAND_FOOTER),
+        is_set=_is_set(),
     )
+
+
+def _is_set() -> bool:
+    """Tell whether there is a brand beside the name that every server has, the host of its address."""
+    is_named = urlsplit(settings.IRONAUTH_ISSUER).netloc != settings.IRONAUTH_BRAND_NAME
+    return is_named or bool(settings.IRONAUTH_BRAND_LOGO or settings.IRONAUTH_BRAND_ACCENT)
 
 
 def own_text(texts: Mapping[str, str]) -> str:

@@ -42,9 +42,14 @@ FORM_ERRORS: Final = (
 )
 
 
-def chosen(request: HttpRequest) -> str:
-    """Return the code of the language for a request, one of ``settings.LANGUAGES``."""
-    for tags in (_asked(request), _kept(request), _accepted(request)):
+def chosen(request: HttpRequest, *, of_person: str = "") -> str:
+    """Return the code of the language for a request, one of ``settings.LANGUAGES``.
+
+    Args:
+        request: Of a page.
+        of_person: The language that is kept for who asks; it goes before the browser's. "" where there is none.
+    """
+    for tags in (_asked(request), _kept(request), (of_person,), _accepted(request)):
         for tag in tags:
             if tag and (found := _supported(tag)):
                 return found

@@ -68,7 +68,7 @@ class SignInLink(SignInForm):
             )
             return await self.signed_in(request, proof, state=state, client=client, context=context)
         except MfaRequired as needed:
-            return self.ask_second_factor(needed, state, client, browser)
+            return self.ask_second_factor(needed, state, client, browser, email=state.email)
         except (InvalidEmailToken, InvalidEmailCode) as error:
             return authorize_pages.ask_email_code(
                 state, client, browser, email=state.email, problem=USED_UP, status=error.status

@@ -128,7 +128,7 @@ class ResetPage(SignInForm):
             proof = await services.verify_password(email=found.email, password=password, context=context)
             return await self.signed_in(request, proof, state=state, client=client, context=context)
         except MfaRequired as needed:
-            return self.ask_second_factor(needed, state, client, browser, password_set=True)
+            return self.ask_second_factor(needed, state, client, browser, email=found.email, password_set=True)
         except DomainError as error:  # the password is set
             refused = refusal_of(error)
             return authorize_pages.sign_in(state, client, browser, email=found.email, password_set=True, **refused)

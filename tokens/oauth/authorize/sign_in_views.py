@@ -100,11 +100,21 @@ class SignInForm(OAuthPage):
 
     @staticmethod
     def ask_second_factor(
-        needed: MfaRequired, state: SignInState, client: Client | None, browser: str, **context: Any
+        needed: MfaRequired, state: SignInState, client: Client | None, browser: str, *, email: str = "", **context: Any
     ) -> HttpResponse:
-        """Return the page that asks for a second factor; ``context``: what else it says."""
+        """Return the page that asks for a second factor.
+
+        Args:
+            needed: What asks for it.
+            state: Of the page before; a code that was mailed for it is done with.
+            client: That it leads to.
+            browser: What the browser's cookie says.
+            email: Whose page it is, the address with which the first factor was right; "" where none was typed.
+            context: What else the page says.
+        """
         members: Any = needed.members
-        asked = msgspec.structs.replace(state, mfa_token=members["mfa_token"], methods=members["methods"])
+        first = {"mfa_token": members["mfa_token"], "methods": members["methods"]}
+        asked = msgspec.structs.replace(state, **first, email=email, code_id=None)
         return authorize_pages.second_factor(asked, client, browser, **context)
 
 
@@ -121,7 +131,7 @@ class PasswordForm(SignInForm):
         context = transport.context_of_sign_in(request._request, "cookie")  # noqa: SLF001 - Django's request
         browser, email = authorization_state.browser_of(request), str(request.data.get("email", ""))
         if "email" not in request.data:  # from another page, back to this one
-            begun = msgspec.structs.replace(state, mfa_token="", methods=(), code_id=None)
+            begun = msgspec.structs.replace(state, mfa_token="", methods=(), email="", code_id=None)
             if "other" in request.data:
                 begun = _without_hint(begun)
             return authorize_pages.sign_in(begun, client, browser)
@@ -133,7 +143,7 @@ class PasswordForm(SignInForm):
             proof = await services.verify_password(**data, context=judged)
             return await self.signed_in(request, proof, state=state, client=client, context=context)
         except MfaRequired as needed:
-            return self.ask_second_factor(needed, state, client, browser)
+            return self.ask_second_factor(needed, state, client, browser, email=email)
         except exceptions.ValidationError:
             missing = _("Type your e-mail address and your password.")
             return authorize_pages.sign_in(state, client, browser, email=email, problem=missing, status=400)

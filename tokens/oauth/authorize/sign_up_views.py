@@ -135,7 +135,7 @@ class CodeForm(SignInForm):
             proof = await _judged(state, data["code"], context)
             return await self.signed_in(request, proof, state=state, client=client, context=context)
         except MfaRequired as needed:
-            return self.ask_second_factor(needed, state, client, browser)
+            return self.ask_second_factor(needed, state, client, browser, email=state.email)
         except exceptions.ValidationError:
             missing = _("Type the six digits from the message.")
             return authorize_pages.email_code(state, client, browser, problem=missing, status=400)

@@ -46,7 +46,7 @@ class SignInState(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
         expires_at: The unix second from which it is refused.
         mfa_token: That their password was right, while one of ``methods`` is asked for.
         methods: The second factors they have.
-        email: The address that a code was sent to.
+        email: The address that a code was sent to, or with which the first of two factors was right.
         code_id: The token of that code; it opens nothing without the code.
         code_for: What the code is for.
         sign_up: Which account the page's sign-up has made, sealed: it is for us alone.

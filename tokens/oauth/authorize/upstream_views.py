@@ -113,7 +113,7 @@ class UpstreamCallback(SignInForm):
             if isinstance(found, services.FirstStep):
                 named: dict[str, Any] = {"upstream": found.who, "auth_time": found.auth_time}
                 waits = msgspec.structs.replace(state, upstream_id=begun.id, **named)
-                return _first(found.step, waits, client, browser, email=found.email)
+                return _first(found.step, waits, client, browser, email=found.email, name=found.name)
             return await self.signed_in(request, found, state=state, client=client, context=context)
         except MfaRequired as needed:
             return self.ask_second_factor(needed, state, client, browser)
@@ -175,13 +175,20 @@ def _terms(
 
 
 def _first(
-    step: Step, waits: AuthorizationState | AccountState, client: Client | None, browser: str, *, email: str
+    step: Step,
+    waits: AuthorizationState | AccountState,
+    client: Client | None,
+    browser: str,
+    *,
+    email: str,
+    name: str = "",
 ) -> HttpResponse:
     """Return the page of what comes first for an identity that opens nothing here yet."""
     if step is Step.ACCEPT_TERMS:
         return _terms(waits, client, browser)
-    page = authorize_pages.sign_up if step is Step.SIGN_UP_FIRST else authorize_pages.sign_in
-    return page(waits, client, browser, email=email)
+    if step is Step.SIGN_UP_FIRST:
+        return authorize_pages.sign_up(waits, client, browser, email=email, name=name)
+    return authorize_pages.sign_in(waits, client, browser, email=email)
 
 
 class UpstreamLogout(OAuthPage):

@@ -338,6 +338,23 @@ async def test_the_page_sends_a_code_and_takes_it(api: httpx.AsyncClient, browse
     assert await OutgoingMail.objects.filter(recipient="other@example.com", kind="change_email").aexists()
 
 
+@pytest.mark.parametrize("taken", [False, True])
+async def test_the_page_names_the_address_that_waits(api: httpx.AsyncClient, browser: Pair, taken: bool) -> None:
+    """Until its link has expired, and whether or not another account has the address."""
+    said_so = "A message was sent to <strong>other@example.com</strong>"
+    if taken:
+        await User.objects.acreate(email="other@example.com", email_key="other@example.com", password="!")
+    assert said_so not in (await api.get(ROW)).text
+    await press(api, ROW, "change", new_email="other@example.com", mail_code="1")
+    code = email_tokens.code(await EmailToken.objects.aget(purpose="reauthenticate"))
+    done = await press(api, ROW, "change", new_email="other@example.com", email_code=code)
+    assert done.status_code == 303
+    assert said_so in (await api.get(ROW)).text
+    assert await EmailToken.objects.filter(purpose="change_email").acount() == 1
+    await EmailToken.objects.filter(purpose="change_email").aupdate(expires_at=clock.now())
+    assert said_so not in (await api.get(ROW)).text
+
+
 async def test_a_row_that_wants_a_recent_proof_takes_a_code(api: httpx.AsyncClient, browser: Pair) -> None:
     """In place of signing in again, which is still offered; a wrong one is marked at its field."""
     await age(browser, LATER_S)

@@ -171,7 +171,7 @@ async def test_an_address_that_is_not_verified_is_proved_first(
         if case == "none":
             provider.claims = {"email": None}
     page = await through(api, provider)
-    assert is_page(page, 200, "Create an account", "Create your account here once")
+    assert is_page(page, 200, "Create an account", "Create your account here once", 'maxlength="150" value="Ann"')
     assert not await User.objects.aexists()
     assert is_in(await send(api, page, SIGNUP, email="new@example.com", name="", password=PASSWORD))
     assert (await Identity.objects.aget()).user_id == (await User.objects.aget(email="new@example.com")).pk

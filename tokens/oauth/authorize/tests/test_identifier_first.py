@@ -123,7 +123,7 @@ async def test_the_other_ways_in_know_the_address(
 async def test_a_second_factor_comes_after_it(
     api: httpx.AsyncClient, member: Member, pair: Pair, client: OAuthClient
 ) -> None:
-    """After the password; *Try again* begins with the address."""
+    """After the password; *Sign in as somebody else* begins with the address."""
     app, _ = await enrol(api, pair)
     second = await send(api, await authorize(api, client), SIGNIN, email=member["email"])
     factor = await send(api, second, SIGNIN, password=PASSWORD)

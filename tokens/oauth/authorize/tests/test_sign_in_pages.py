@@ -156,10 +156,10 @@ async def test_code(api: httpx.AsyncClient, member: Member, pair: Pair, client: 
     """After the password a code is asked for: a wrong one is 401 on the same page, the right one goes on, with amr."""
     app, codes = await enrol(api, pair)
     page = await by_password(api, await authorize(api, client), member["email"])
-    assert is_page(page, 200, "One more step", "recovery code")
+    assert is_page(page, 200, "One more step", "recovery code", f"You are <strong>{member['email']}</strong>")
     assert not await Session.objects.filter(client_id=SSO_CLIENT).aexists()
     again = await send(api, page, CODE, code=app.wrong())
-    assert is_page(again, 401, "The code is wrong")
+    assert is_page(again, 401, "The code is wrong", f"You are <strong>{member['email']}</strong>")
     assert is_page(await send(api, page, CODE, code=""), 400, "Send a code")
     assert answered(await send(api, again, CODE, code=app.code()))["code"]
     assert (await Session.objects.aget(client_id=SSO_CLIENT)).amr == "pwd otp mfa"
@@ -175,13 +175,24 @@ async def test_each_kind_of_code_has_its_field(
     page = await by_password(api, await authorize(api, client), member["email"])
     assert is_page(page, 200, 'inputmode="numeric"', "Use a recovery code")
     other = await api.post(CODE, data={"request": form_to(page, CODE).fields["request"], "recovery": "1"})
-    assert is_page(other, 200, "Recovery code</label>", "Use a code from your app")
+    assert is_page(other, 200, "Recovery code</label>", "Use a code from your app", "7k3d-9w2m-x4pq-8n5t")
     assert "inputmode" not in other.text
     wrong = await send(api, other, CODE, code="wrong")
     assert is_page(wrong, 401, "The code is wrong", "Recovery code</label>")
     back = await api.post(CODE, data={"request": form_to(wrong, CODE).fields["request"], "app": "1"})
     assert is_page(back, 200, 'inputmode="numeric"')
     assert answered(await send(api, wrong, CODE, code=codes[0]))["code"]
+
+
+async def test_somebody_else_signs_in(api: httpx.AsyncClient, member: Member, pair: Pair, client: OAuthClient) -> None:
+    """The button on the page for the second factor leads back to the start, which suggests nobody any more."""
+    await enrol(api, pair)
+    page = await by_password(api, await authorize(api, client, login_hint=member["email"]), member["email"])
+    assert is_page(page, 200, "Sign in as somebody else")
+    begun = await api.post(SIGNIN, data=form_to(page, SIGNIN).fields | {"other": "1"})
+    assert is_page(begun, 200, "Sign in")
+    assert member["email"] not in begun.text
+    assert is_page(await api.post(CODE, data={"request": form_to(begun, SIGNIN).fields["request"], "code": "1"}), 401)
 
 
 async def test_who_has_no_recovery_code_is_offered_none(
