@@ -19,8 +19,8 @@ from django.http import Http404, HttpRequest, HttpResponseRedirect, StreamingHtt
 from django.http.response import HttpResponseBase
 from django.urls import path, reverse
 from django.utils.decorators import method_decorator
-from django.utils.html import format_html
-from django.utils.safestring import SafeString
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString, mark_safe
 from django.views.decorators.http import require_safe
 
 from accounts import email_address as emails
@@ -28,7 +28,7 @@ from accounts.access.rights import VIEW_USERS
 from accounts.admin import search
 from accounts.audit import exporting
 from accounts.audit import queries as audit_queries
-from accounts.audit.events import FAMILIES, Reason, in_words, phrase
+from accounts.audit.events import FAMILIES, Reason, ended, facts, in_words, told
 from accounts.audit.exporting import Format
 from accounts.audit.models import AuditEvent
 from accounts.audit.recording import MAX_DETAIL, Outcome
@@ -45,7 +45,7 @@ MAX_FOUND: Final = 50  # people whose address or name has what is searched for
 _EXPORT: Final = "accounts_auditevent_export"  # the name of its address
 THEMSELVES: Final = "themselves"  # who did something to their own account
 FIELDS: Final = (
-    "when", "what", "code", "outcome", "actor", "user", "session_id", "address", "user_agent", "request_id", "details",
+    "when", "what", "code", "result", "actor", "user", "session_id", "address", "user_agent", "request_id", "more",
     "id",
 )  # fmt: skip
 
@@ -357,7 +357,7 @@ class AuditEventAdmin(ReadOnly, admin.ModelAdmin):  # type: ignore[type-arg] # D
     @admin.display(description="event")
     def what(self, event: AuditEvent) -> str:
         """Return what happened, in words."""
-        return phrase(event.event)
+        return told(event.event, event.details)
 
     @admin.display(description="name in the API")
     def code(self, event: AuditEvent) -> str:
@@ -366,8 +366,13 @@ class AuditEventAdmin(ReadOnly, admin.ModelAdmin):  # type: ignore[type-arg] # D
 
     @admin.display(description="outcome")
     def result(self, event: AuditEvent) -> SafeString:
-        """Return how it ended, marked where it did not succeed."""
-        return format_html('<span class="outcome-{}">{}</span>', event.outcome, event.outcome)
+        """Return how it ended and why, marked where it did not succeed."""
+        return format_html('<span class="outcome-{}">{}</span>', event.outcome, ended(event.outcome, event.details))
+
+    @admin.display(description="details")
+    def more(self, event: AuditEvent) -> SafeString | str:
+        """Return what else is known of it, one fact a line."""
+        return format_html_join(mark_safe("<br>"), "{}: {}", facts(event.details)) or "-"
 
     @admin.display(description="by")
     def actor(self, event: AuditEvent) -> str:

@@ -18,7 +18,7 @@ from accounts.acts.changes import CHANGES
 from accounts.admin.actions import asked_of_admin, offered, person_page
 from accounts.admin.audit_trail import THEMSELVES, addresses
 from accounts.admin.tabs import Tabbed
-from accounts.audit.events import phrase
+from accounts.audit.events import ended, told
 from accounts.audit.models import AuditEvent
 from accounts.federation import queries as federation
 from accounts.mfa import factors
@@ -37,7 +37,7 @@ class Happening(NamedTuple):
     at: str
     event: str
     outcome: str
-    reason: str
+    ended: str
     by: str
     address: str
     link: str
@@ -159,21 +159,15 @@ def _trail(user_id: uuid.UUID) -> list[Happening]:
     return [
         Happening(
             at=moment(event.at),
-            event=phrase(event.event),
+            event=told(event.event, event.details),
             outcome=event.outcome,
-            reason=_reason(event),
+            ended=ended(event.outcome, event.details),
             by=_who(event, user_id, people),
             address=event.address or "-",
             link=reverse("admin:accounts_auditevent_change", args=[event.pk]),
         )
         for event in events
     ]
-
-
-def _reason(event: AuditEvent) -> str:
-    """Return why something failed, with what a provider was refused for."""
-    reasons = (str(event.details.get(name, "")).replace("_", " ") for name in ("reason", "cause"))
-    return ": ".join(filter(None, reasons))
 
 
 def _who(event: AuditEvent, user_id: uuid.UUID, people: dict[uuid.UUID, str]) -> str:

@@ -4,7 +4,9 @@ A new event is one line of ``Event``.
 """
 
 import enum
-from typing import Final, Self
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final, Self
 
 
 class Family(enum.StrEnum):
@@ -184,6 +186,15 @@ FAMILIES: Final = {
     family.value: {event.value: event.words for event in Event if event.family is family} for family in Family
 }
 _WORDS: Final = {event.value: event.words for event in Event}
+#: What a change of an account's column to yes or to no means.
+_CHANGES: Final = {
+    "is_active": ("activated", "deactivated"),
+    "is_staff": ("made staff", "staff no more"),
+    "is_superuser": ("made a superuser", "superuser no more"),
+    "email_verified": ("address verified", "address not verified"),
+    "must_change_password": ("password to be changed", "password accepted"),
+}
+_FIELDS: Final = {"groups": "roles", "user_permissions": "permissions", "email_verified_at": "email_verified"}
 _OUTCOMES: Final = {"success": "", "failure": ", failed", "refused": ", refused"}
 
 
@@ -197,11 +208,65 @@ def phrase(event: str) -> str:
     return _WORDS.get(event) or in_words(event)
 
 
-def sentence(event: str, outcome: str) -> str:
-    """Return what an event is called, and how it ended unless it succeeded.
+def told(event: str, details: Mapping[str, Any]) -> str:
+    """Return what happened: what an event is called, and of an account that was changed also what was changed.
+
+    Args:
+        event: The code of the event.
+        details: Its details.
+    """
+    if event != Event.USER_CHANGED:
+        return phrase(event)
+    fields = details.get("fields")
+    names = [_FIELDS.get(str(one), str(one)) for one in (fields if isinstance(fields, list) else ())]
+    if "roles" not in names and ("roles_given" in details or "roles_taken" in details):
+        names.append("roles")
+    changes = ", ".join(_change(name, details.get(name)) for name in names)
+    return f"{phrase(event)}: {changes}" if changes else phrase(event)
+
+
+def _change(name: str, value: object) -> str:
+    """Return what a change of one field of an account was."""
+    if isinstance(value, bool) and name in _CHANGES:
+        yes, no = _CHANGES[name]
+        return yes if value else no
+    return name.replace("_", " ")
+
+
+def ended(outcome: str, details: Mapping[str, Any]) -> str:
+    """Return how something ended, and why, with what a provider or a passkey was refused for.
+
+    Args:
+        outcome: The value of an ``Outcome``.
+        details: The details of the event.
+    """
+    return ": ".join([outcome, *(_plain(details[name]) for name in ("reason", "cause") if details.get(name))])
+
+
+def facts(details: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the details of an event as names and values to read."""
+    return [(_plain(name), _fact(name, value)) for name, value in details.items()]
+
+
+def _fact(name: str, value: object) -> str:
+    """Return a value to read; one of a list is what others use, and stays as it is."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "-"
+    return _plain(value) if name in {"reason", "cause"} else str(value)
+
+
+def _plain(code: object) -> str:
+    return str(code).replace("_", " ").replace("mfa ", "MFA ")
+
+
+def sentence(event: str, outcome: str, details: Mapping[str, Any] = MappingProxyType({})) -> str:
+    """Return what happened, and how it ended unless it succeeded.
 
     Args:
         event: The code of the event; an unknown one stands for itself.
         outcome: The value of an ``Outcome``.
+        details: The details of the event, where they are known.
     """
-    return phrase(event) + _OUTCOMES.get(outcome, f", {outcome}")
+    return told(event, details) + _OUTCOMES.get(outcome, f", {outcome}")

@@ -96,7 +96,7 @@ class AuditEvent(models.Model):
         ]
 
     def __str__(self) -> str:
-        return audit_events.sentence(self.event, self.outcome)
+        return audit_events.sentence(self.event, self.outcome, self.details)
 
     def save(self, **kwargs: Any) -> None:
         """Add the event; raises ``AppendOnlyError`` for one that was added before."""

@@ -1,6 +1,7 @@
 """The trail in words: every event has its own, in one family, wherever staff read of it."""
 
 import re
+from typing import Any
 
 import pytest
 from django.test import Client
@@ -31,6 +32,47 @@ def test_sentences() -> None:
     assert audit_events.sentence("sign_in", "refused") == "Sign-in, refused"
     assert audit_events.sentence("brand_new", "odd") == "Brand new, odd"
     assert {audit_events.sentence("sign_out", outcome) for outcome in Outcome} >= {"Sign-out", "Sign-out, failed"}
+
+
+@pytest.mark.parametrize(
+    ("details", "words"),
+    [
+        ({"fields": ["is_active"], "is_active": False}, "User changed: deactivated"),
+        ({"fields": ["is_active", "name"], "is_active": True}, "User changed: activated, name"),
+        ({"fields": ["is_staff", "is_superuser"], "is_staff": True, "is_superuser": False},
+         "User changed: made staff, superuser no more"),
+        ({"fields": ["groups"], "roles_given": ["x"]}, "User changed: roles"),
+        ({"fields": [], "roles_taken": ["x"]}, "User changed: roles"),
+        ({"fields": ["email_verified_at"], "email_verified": False}, "User changed: address not verified"),
+        ({"fields": ["is_active"]}, "User changed: is active"),
+        ({"fields": "odd"}, "User changed"),
+        ({}, "User changed"),
+    ],
+)  # fmt: skip
+def test_a_change_of_an_account_says_what_was_changed(details: dict[str, Any], words: str) -> None:
+    """What others rely on with its value, the rest by the field; other events have their words alone."""
+    assert audit_events.told("user_changed", details) == words
+    assert audit_events.sentence("user_changed", "success", details) == words
+    assert audit_events.told("sign_in", details) == "Sign-in"
+
+
+@pytest.mark.django_db
+def test_one_wording_in_the_list_on_the_page_and_with_the_person(client: Client, root: User) -> None:
+    """Why something failed and what was changed read alike in all three places; nothing is shown as JSON."""
+    refused = {"reason": "wrong_password", "tries": ["a", "b"], "known": False, "at": "<x_y>"}
+    audit.record(Event.SIGN_IN, outcome=Outcome.FAILURE, user_id=root.pk, details=refused)
+    changed = {"fields": ["is_active"], "is_active": False}
+    audit.record(Event.USER_CHANGED, user_id=root.pk, details=changed)
+    addresses = [reverse("admin:accounts_auditevent_change", args=[event.pk]) for event in AuditEvent.objects.all()]
+    whole = "".join(client.get(address).content.decode() for address in addresses)
+    listed = client.get(reverse(LIST)).content.decode()
+    person = client.get(reverse("admin:accounts_user_change", args=[root.pk])).content.decode()
+    for page in (whole, listed, person):
+        assert "failure: wrong password" in page
+        assert "User changed: deactivated" in page
+    for fact in ("reason: wrong password", "tries: a, b", "known: no", "at: &lt;x_y&gt;", "is active: no"):
+        assert fact in whole, fact
+    assert "&quot;reason&quot;" not in whole
 
 
 @pytest.mark.django_db

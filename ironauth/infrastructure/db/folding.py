@@ -41,7 +41,8 @@ def _has_collation(alias: str) -> bool:
     """Tell whether the database has the collation; asked once in a process."""
     connection = connections[alias]
     connection.ensure_connection()
-    row = cast("Any", connection.connection).execute(_KNOWN, [_COLLATION]).fetchone()
+    with connection.wrap_database_errors:
+        row = cast("Any", connection.connection).execute(_KNOWN, [_COLLATION]).fetchone()
     return bool(row[0])
 
 
