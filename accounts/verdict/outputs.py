@@ -24,7 +24,9 @@ class Code(enum.StrEnum):
 class Verdict(msgspec.Struct, frozen=True):
     """Whether somebody can sign in: a code, a sentence, and since and until when, where that is known.
 
-    ``failures`` and ``networks``: wrong passwords or codes of the last day, and from how many networks they came.
+    ``more``: what explains the sentence, or wrong passwords that keep nobody out; "" where there is nothing to add.
+    ``failures`` and ``networks``: wrong passwords or codes of the last day, and from how many networks they came; of
+    somebody who can sign in, those since their last sign-in.
     """
 
     can_sign_in: bool
@@ -34,3 +36,4 @@ class Verdict(msgspec.Struct, frozen=True):
     until: datetime | None = None
     failures: int = 0
     networks: int = 0
+    more: str = ""

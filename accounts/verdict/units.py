@@ -5,10 +5,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from django.conf import settings
+from django.db.models import QuerySet, Value
+from django.db.models.functions import Coalesce
 
 from accounts import email_address as emails
 from accounts.access.rights import rights_of
 from accounts.audit import recording as audit
+from accounts.audit.events import Reason
 from accounts.audit.models import AuditEvent
 from accounts.audit.recording import Event, Outcome
 from accounts.federation.models import Identity
@@ -24,12 +27,19 @@ from ironauth.infrastructure.http.client_context import client_network
 from ironauth.infrastructure.models import ThrottleFailures
 from ironauth.infrastructure.ratelimit.lockout import MAX_FAILURES
 
+_RIGHT: Final = (Event.SIGN_IN, Event.SECOND_FACTOR_ASKED)  # with the outcome "success"
+_WRONG: Final = (Reason.WRONG_PASSWORD, Reason.NO_PASSWORD, Reason.WRONG_CODE, Reason.OLD_SYSTEM_REFUSED)
+_NEW_DEVICE: Final = (
+    "A new device is a browser or a network that this person has not signed in from in the last "
+    f"{throttling.KNOWN_S // 86_400} days. Known ones have counts of their own."
+)
 _DAY: Final = timedelta(days=1)
+TOLD_FROM: Final = 3  # wrong passwords since the last sign-in; fewer are everybody's
 MOST_FAILURES: Final = 1_000  # failures looked at; beyond it the figures are the least there were
 
 
 def verdict_of(user_id: uuid.UUID) -> Verdict:
-    """Return whether somebody can sign in now, and the first reason against it. At most nine queries.
+    """Return whether somebody can sign in now, and the first reason against it. At most eleven queries.
 
     Raises:
         NotFound: There is no such user.
@@ -37,7 +47,7 @@ def verdict_of(user_id: uuid.UUID) -> Verdict:
     user = User.objects.select_related("pending_deletion").filter(pk=user_id).first()
     if user is None:
         raise NotFound
-    return _state(user) or _lockout(user) or _verdict(Code.CAN_SIGN_IN, _how(user))
+    return _state(user) or _lockout(user) or _verdict(Code.CAN_SIGN_IN, _how(user), **_wrong_lately(user))
 
 
 def forgive_failures(*, user_id: uuid.UUID, actor_id: uuid.UUID) -> None:
@@ -125,7 +135,8 @@ def _lockout(user: User) -> Verdict | None:
             if is_end
             else f"Must wait until {_time(until)} on a new device: {told}."
         )
-        return _verdict(code, words, until=until, failures=max(failures, count), networks=networks)
+        failures = max(failures, count)
+        return _verdict(code, words, until=until, failures=failures, networks=networks, more=_NEW_DEVICE)
     found = _waits(throttling.second_factor_keys(user.pk))
     if found is None:
         return None
@@ -137,6 +148,36 @@ def _lockout(user: User) -> Verdict | None:
         else f"Must wait until {_time(until)}: {count} wrong codes of the second factor."
     )
     return _verdict(code, words, until=until, failures=count)
+
+
+def _wrong_lately(user: User) -> dict[str, Any]:
+    """Return what says that the password was wrong again and again, though nobody waits for it now. Two queries."""
+    events = _about(user.pk)
+    lately = events.filter(pk__gte=first_id_at(clock.now() - _DAY)).order_by("-pk")
+    wrong: list[AuditEvent] = []
+    for event in lately[:MOST_FAILURES]:
+        if event.outcome == Outcome.SUCCESS:
+            break
+        if event.details.get("reason") in _WRONG:
+            wrong.append(event)
+    if len(wrong) < TOLD_FROM:
+        return {}
+    right = events.filter(outcome=Outcome.SUCCESS).order_by("-pk").first()
+    what = "right password" if right is not None and right.event == Event.SECOND_FACTOR_ASKED else "sign-in"
+    last = f"the last {what} at {_time(right.at)}" if right is not None else "and no sign-in before"
+    networks = len({client_network(event.address) for event in wrong if event.address})
+    told = f"{len(wrong)} {_tries(user)}" + (f" from {networks} networks" if networks > 1 else "")
+    return {
+        "failures": len(wrong),
+        "networks": networks,
+        "more": f"{told} since {_time(wrong[-1].at)}, the latest at {_time(wrong[0].at)}, {last}.",
+    }
+
+
+def _about(user_id: uuid.UUID) -> QuerySet[AuditEvent]:
+    """Return a person's tries; the event is checked, not searched by, or SQLite would read everybody's sign-ins."""
+    asked: dict[str, Any] = {"checked__in": _RIGHT}
+    return AuditEvent.objects.filter(user_id=user_id).alias(checked=Coalesce("event", Value(""))).filter(**asked)
 
 
 def _tries(user: User) -> str:

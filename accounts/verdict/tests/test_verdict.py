@@ -16,7 +16,7 @@ from pytest_django import Settings
 
 from accounts.audit import recording as audit
 from accounts.audit.models import AuditEvent
-from accounts.audit.recording import Event
+from accounts.audit.recording import Event, Outcome
 from accounts.conftest import MakeUser
 from accounts.federation.models import Identity, UpstreamProvider
 from accounts.lockout import throttling
@@ -28,6 +28,7 @@ from accounts.verdict import units
 from accounts.verdict.outputs import Code, Verdict
 from conftest import PASSWORD
 from ironauth.infrastructure.core import clock
+from ironauth.infrastructure.core.ids import new_id
 from ironauth.infrastructure.models import ThrottleFailures
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -126,6 +127,43 @@ def test_wrong_passwords(ann: User) -> None:
     assert AuditEvent.objects.filter(event=Event.FAILURES_FORGIVEN, user_id=ann.pk).exists()
 
 
+def _typed(ann: User, times: int, reason: str = "wrong_password", address: str = "192.0.2.1") -> None:
+    """Leave failed sign-ins in the trail."""
+    for _ in range(times):
+        AuditEvent.objects.create(
+            id=new_id(), at=clock.now(), event=Event.SIGN_IN, outcome=Outcome.FAILURE, user_id=ann.pk,
+            details={"reason": reason}, address=address,
+        )  # fmt: skip
+
+
+def test_wrong_passwords_that_keep_nobody_out_are_told(ann: User) -> None:
+    """From three on, since the last sign-in; other failures are none of them, and a sign-in ends it."""
+    _typed(ann, 2)
+    _typed(ann, 4, reason="deactivated")
+    assert of(ann) == Verdict(can_sign_in=True, code=Code.CAN_SIGN_IN, words="Can sign in.")
+    _typed(ann, 1, address="198.51.100.1")
+    verdict = of(ann)
+    assert (verdict.can_sign_in, verdict.words, verdict.failures, verdict.networks) == (True, "Can sign in.", 3, 2)
+    assert verdict.more.startswith("3 wrong passwords from 2 networks since ")
+    assert verdict.more.endswith(" UTC, and no sign-in before.")
+    for event, what in ((Event.SIGN_IN, "sign-in"), (Event.SECOND_FACTOR_ASKED, "right password")):
+        audit.record(event, user_id=ann.pk)
+        assert of(ann).more == ""
+        _typed(ann, 3)
+        assert f", the last {what} at " in of(ann).more
+        assert of(ann).failures == 3
+    with clock.shifted(86_401):
+        assert of(ann).more == ""
+
+
+def test_a_new_device_is_explained(ann: User) -> None:
+    """Where the words speak of one."""
+    for failures in (12, throttling.STRANGERS):
+        failed(ann, failures, wait_s=60)
+        assert "new device" in of(ann).words
+        assert of(ann).more.startswith("A new device is ")
+
+
 @pytest.mark.parametrize(("by_email", "told"), [(False, "wrong passwords"), (True, "wrong passwords or mailed codes")])
 def test_mailed_codes_are_counted_with_passwords(ann: User, settings: Settings, *, by_email: bool, told: str) -> None:
     """Where people may sign in by a mailed code, the words do not blame passwords alone."""
@@ -183,7 +221,11 @@ async def test_staff_ask_and_forgive_by_api(
 
 
 def test_the_page_begins_with_it(root: User, client: Client, ann: User) -> None:
-    """The person's page in the admin says it first, and has the button."""
+    """The person's page in the admin says it first, with what there is to add, and has the button."""
+    _typed(ann, 3)
+    assert '<span class="more">3 wrong passwords since ' in client.get(
+        reverse("admin:accounts_user_change", args=[ann.pk])
+    ).content.decode().replace("\n", "")
     User.objects.filter(pk=ann.pk).update(is_active=False)
     page = client.get(reverse("admin:accounts_user_change", args=[ann.pk])).content.decode()
     assert "Cannot sign in: deactivated." in page
