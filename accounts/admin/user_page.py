@@ -24,6 +24,7 @@ from accounts.federation import queries as federation
 from accounts.mfa import factors
 from accounts.outbox.models import OutgoingMail
 from accounts.privacy.admin import buttons
+from accounts.transfer.models import ImportedUser
 from accounts.users.models import User
 from accounts.verdict import units as verdicts
 from ironauth.infrastructure.admin.read_only import moment
@@ -63,14 +64,14 @@ class UserPage(Tabbed):
 
     @display(description="current password")
     def password_state(self, user: User) -> str:
-        """Return what speaks against the password."""
+        """Return whether there is one, and what speaks against it."""
         flagged = user.password_flagged_at
         found = [
-            "There is none" if not user.has_usable_password() else "",
-            "Has to be changed before signing in" if user.must_change_password else "",
-            f"Found in a list of breached passwords at {moment(flagged)}" if flagged else "",
+            "Set" if user.has_usable_password() else "None",
+            "has to be changed before signing in" if user.must_change_password else "",
+            f"found in a list of breached passwords at {moment(flagged)}" if flagged else "",
         ]
-        return "; ".join(filter(None, found)) or "Nothing against it"
+        return "; ".join(filter(None, found))
 
     @display(description="second factor")
     def second_factor(self, user: User) -> str:
@@ -97,6 +98,15 @@ class UserPage(Tabbed):
         """Return which version of the terms the person accepted when the account was made, and when."""
         return f"Version {user.terms_version}, {moment(user.terms_accepted_at)}" if user.terms_version else "None"
 
+    @display(description="imported")
+    def imported_from(self, user: User) -> str:
+        """Return which other system somebody came from, by which id, and when. One query."""
+        found = ImportedUser.objects.filter(user=user).select_related("run").first()
+        if found is None:
+            return "No"
+        when = f"on {moment(found.run.started_at)}" if found.run else "at the first sign-in"
+        return f"Imported from {found.source}, id {found.external_id}, {when}"
+
     @display(description="mail")
     def mail_state(self, user: User) -> str | SafeString:
         """Return how many messages to this account are waiting or were given up, linked to them. One query."""
@@ -118,6 +128,7 @@ class UserPage(Tabbed):
         if user is not None:
             caller: Any = request.user
             context["verdict"] = verdicts.verdict_of(user.pk)
+            context["subtitle"] = f"{user.name}, {user}" if user.name else str(user)
         if user is not None and self.tab_of(request, user) in (None, self.tabs[0]):
             allowed = [
                 change for change in CHANGES if getattr(self, f"has_{asked_of_admin(change)}_permission")(request)

@@ -141,7 +141,7 @@ class UserAdmin(CheckedSelection, ProtectedDelete, UserPage, Audited, DjangoUser
         ("Ways in", {"fields": UserPage.way_fields}),
         ("Name, address and password", {"fields": ("email", "name", "password")}),
         ("Rights", {"fields": ("is_active", "is_staff", "is_superuser", "groups", "user_permissions")}),
-        ("Record", {"fields": ("id", "last_login", "session_epoch", "created_at", "updated_at")}),
+        ("Record", {"fields": ("id", "last_login", "session_epoch", "created_at", "imported_from", "updated_at")}),
     )
     tabs = (
         Tab("overview", "Overview", ("Status", "Ways in"), is_form=False),
@@ -155,6 +155,7 @@ class UserAdmin(CheckedSelection, ProtectedDelete, UserPage, Audited, DjangoUser
     readonly_fields = (
         *UserPage.status_fields,
         *UserPage.way_fields,
+        "imported_from",
         "id",
         "last_login",
         "session_epoch",

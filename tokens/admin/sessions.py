@@ -226,27 +226,33 @@ class _Newest(BaseFormSet):
     """The rows of a person that come first, and no more of them."""
 
     @cached_property
-    def _first(self) -> QuerySet[Session]:
-        first = super().get_queryset()[:LISTED]
+    def _first(self) -> list[Session]:
+        first = list(super().get_queryset()[: LISTED + 1])
         _name_applications(first)
         return first
 
-    def get_queryset(self) -> QuerySet[Session]:
+    @property
+    def more(self) -> bool:
+        """Tell whether there are more than these."""
+        return len(self._first) > LISTED
+
+    def get_queryset(self) -> Any:
         """Return them, read once."""
-        return self._first
+        return self._first[:LISTED]
 
 
 class SessionInline(ReadOnly, admin.TabularInline):  # type: ignore[type-arg] # as above
     """The live sessions of a person that were used last, on the person's page.
 
-    ``link_to``, ``link_text`` and ``note`` are for the page's template: where all of them are, and what these are.
+    ``link_to``, ``link_text`` and ``note`` are for the page's template: where all of them are, and what these are where
+    there are more.
     """
 
     model = Session
     formset = _Newest
     link_to = "admin:tokens_session_changelist"
     link_text = "All sessions of this person"
-    note = f"The {LISTED} used last, if there are more."
+    note = f"The {LISTED} used last."
     hidden = ("secret", "browser")
     verbose_name_plural = "Live sessions"
     fields = ["opened", "last_used", "expires", "ip", "application", "agent"]

@@ -22,7 +22,9 @@ from accounts.mfa.totp.models import TotpFactor
 from accounts.outbox import queue as outbox
 from accounts.outbox.kinds import Kind
 from accounts.outbox.models import EmailToken, OutgoingMail
+from accounts.transfer.models import ImportedUser, UserImport
 from accounts.users.models import User
+from ironauth.infrastructure.admin.read_only import moment
 from ironauth.infrastructure.core import clock
 
 pytestmark = [pytest.mark.django_db, pytest.mark.storage]
@@ -67,7 +69,7 @@ def test_state_of_sign_in_and_mail(client: Client, root: User, make_user: MakeUs
     user, other = make_user(), make_user()
     page = client.get(_page(user)).content.decode()
     assert "Nothing waits" in page
-    assert "Nothing against it" in page
+    assert re.search(r"Current password.*?>Set<", page, re.DOTALL)
     assert "None" in page[page.index("Second factor") : page.index("Other providers")]
     _enrol(user)
     for one in (user, user, other):
@@ -77,11 +79,40 @@ def test_state_of_sign_in_and_mail(client: Client, root: User, make_user: MakeUs
     User.objects.filter(pk=user.pk).update(
         email_verified_at=clock.now(), must_change_password=True, password_flagged_at=clock.now()
     )
+    User.objects.filter(pk=other.pk).update(password="!")
+    assert re.search(r"Current password.*?>None<", client.get(_page(other)).content.decode(), re.DOTALL)
     page = client.get(_page(user)).content.decode()
     assert "Authenticator app, 8 recovery codes left" in page
     (link,) = re.findall(r'href="([^"]+)">1 waiting, 1 given up<', page)
     assert client.get(link).context["cl"].result_count == 2
-    assert "Has to be changed before signing in; Found in a list of breached passwords at " in page
+    assert "Set; has to be changed before signing in; found in a list of breached passwords at " in page
+
+
+def test_the_heading_names_the_person_and_leads_to_the_acts(client: Client, root: User, make_user: MakeUser) -> None:
+    """The name where there is one, beside the address; a link to the acts where there are any."""
+    named, nameless = make_user(name="Olga <Other>"), make_user(name="")
+    page = client.get(_page(named)).content.decode()
+    assert f"<h2>Olga &lt;Other&gt;, {named}</h2>" in page
+    places = [page.index(one) for one in ('class="verdict', '<a href="#acts-heading">Acts</a>', '<nav class="tabs"')]
+    assert places == sorted(places)
+    assert f"<h2>{nameless}</h2>" in client.get(_page(nameless)).content.decode()
+    client.force_login(make_user("accounts.view_user", is_staff=True))
+    assert "#acts-heading" not in client.get(_page(named)).content.decode()
+
+
+def test_the_record_says_who_was_imported(client: Client, root: User, make_user: MakeUser) -> None:
+    """From which system, by which id there, and when; by a run, or at the first sign-in, or not at all."""
+    run = UserImport.objects.create(source="jsonl")
+    told = f"Imported from jsonl, id &lt;1&gt;, on {moment(run.started_at)}"
+    for place, words in ((run, told), (None, "Imported from jsonl, id &lt;2&gt;, at the first sign-in")):
+        user = make_user()
+        ImportedUser.objects.create(user=user, source="jsonl", external_id="<1>" if place else "<2>", run=place)
+        page = client.get(f"{_page(user)}?tab=record").content.decode()
+        assert words in page
+        assert "Imported from" not in client.get(_page(user)).content.decode()
+    page = client.get(f"{_page(make_user())}?tab=record").content.decode()
+    assert "Imported:" in page
+    assert "Imported from" not in page
 
 
 def test_the_trail_of_a_person(client: Client, root: User, make_user: MakeUser) -> None:

@@ -345,7 +345,10 @@ def test_a_persons_page_does_not_grow_with_their_sessions(browser: Client, opene
     shown()  # Django remembers content types
     page, queries = shown()
     assert "Browser/1.0" in page  # the one used first of twenty
-    add(480)
+    assert "The 20 used last." not in page
+    add(1)
+    assert "The 20 used last." in shown()[0]
+    add(479)
     grown, as_many = shown()
     assert "Browser/1.0" not in grown
     assert as_many == queries
