@@ -8,6 +8,8 @@ from asgiref.sync import async_to_sync
 from django import forms
 from django.conf import settings
 from django.contrib import admin, messages
+from django.contrib.admin import ActionLocation
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.contrib.auth.models import Group
 from django.db import IntegrityError, transaction
 from django.db.models import Q, QuerySet
@@ -25,7 +27,7 @@ from accounts.invitations.errors import InvitationExists
 from accounts.invitations.models import Invitation
 from accounts.invitations.queries import require_grantable
 from accounts.lockout import rate_limits
-from ironauth.infrastructure.admin.actions import admin_action, holds
+from ironauth.infrastructure.admin.actions import admin_action, holds, is_danger
 from ironauth.infrastructure.admin.lists import CheckedSelection, KnownValues
 from ironauth.infrastructure.admin.read_only import ReadOnly, breakable, moment
 from ironauth.infrastructure.core import clock
@@ -80,6 +82,8 @@ class InvitationForm(ModelForm):
         roles: Any = self.fields.get("roles")
         if roles is not None:  # not where an invitation is only shown
             roles.queryset = self.grantable
+            if not self.grantable.exists():
+                roles.help_text = "There are no roles yet that you may give."
 
     def clean_email(self) -> str:
         """Return the address in its standard form; refuse one that no account may have, or that is invited."""
@@ -194,6 +198,33 @@ class InvitationAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: ig
             reason = error.detail
         self.message_user(request, reason, messages.WARNING)
         return HttpResponseRedirect(reverse("admin:accounts_invitation_changelist"))
+
+    def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+        """Offer what may be done with an invitation that nobody has answered."""
+        row: Invitation | None = kwargs.get("obj")
+        if row is not None and row.accepted_at is None and row.withdrawn_at is None:
+            offers = (
+                ("send_again", "Send again", self.send_again, self.has_send_permission(request)),
+                ("withdraw", "Withdraw", self.withdraw, self.has_withdraw_permission(request)),
+            )
+            context["acts"] = [
+                {"name": name, "title": title, "danger": is_danger(act)} for name, title, act, may in offers if may
+            ]
+            context["action_checkbox_name"] = ACTION_CHECKBOX_NAME
+        return super().render_change_form(request, context, *args, **kwargs)
+
+    def response_action(
+        self,
+        request: HttpRequest,
+        queryset: QuerySet[Invitation],
+        action_location: ActionLocation = ActionLocation.CHANGE_LIST,
+    ) -> HttpResponse | None:
+        """Return to the invitation's page from what was done by a button there."""
+        answer = super().response_action(request, queryset, action_location)
+        chosen = request.POST.getlist(ACTION_CHECKBOX_NAME)
+        if "page" not in request.POST or len(chosen) != 1 or not isinstance(answer, HttpResponseRedirect):
+            return answer
+        return HttpResponseRedirect(reverse("admin:accounts_invitation_change", args=chosen))
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         """Store the invitation and have its message sent, with its event."""

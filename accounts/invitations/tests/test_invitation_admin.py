@@ -1,5 +1,6 @@
 """Invitations in the admin: made, sent again and withdrawn by who may, and never changed."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -54,6 +55,8 @@ def test_staff_invite(client: Client, inviter: User, make_role: Callable[..., Gr
     """The message is queued in the person's language, with the roles that the caller may give; others are no choice."""
     readers, admins = make_role("readers"), make_role("admins", "accounts.delete_user")
     page = client.get(f"{LIST}add/").content.decode()
+    assert re.findall(r'<input type="submit" value="([^"]+)"', page.split('id="invitation_form"')[-1]) == ["Invite"]
+    assert "no roles yet" not in page
     assert "readers" in page
     assert "admins" not in page
     refused = add(client, roles=[admins.pk])
@@ -65,7 +68,7 @@ def test_staff_invite(client: Client, inviter: User, make_role: Callable[..., Gr
     assert events() == ["invitation_made"]
     shown = client.get(f"{LIST}{row.pk}/change/").content.decode()
     assert "staff@example.com" in shown
-    assert 'type="submit"' not in shown.split('id="invitation_form"')[-1]
+    assert 'name="_save"' not in shown
 
 
 @pytest.mark.parametrize(
@@ -110,6 +113,48 @@ def test_sent_again_and_withdrawn(client: Client, inviter: User, settings: Setti
     assert (EmailToken.objects.count(), OutgoingMail.objects.count()) == (0, 0)
     assert "Withdrawn: 0 of 1." in act(client, "withdraw")
     assert events() == ["invitation_made", "invitation_sent_again", "invitation_withdrawn"]
+
+
+def _buttons(client: Client, row: Invitation) -> list[str]:
+    """Return what an invitation's page offers."""
+    page = client.get(f"{LIST}{row.pk}/change/").content.decode()
+    return re.findall(r'name="action" value="(\w+)"', page)
+
+
+def test_the_page_of_an_invitation_sends_again_and_withdraws(
+    client: Client, inviter: User, make_user: MakeUser
+) -> None:
+    """By who may do each, while nobody has answered; one is back on the page then, which offers nothing more."""
+    add(client)
+    row = Invitation.objects.get()
+    page = f"{LIST}{row.pk}/change/"
+    assert _buttons(client, row) == ["send_again", "withdraw"]
+    for action, told in (("send_again", "Sent again: 1 of 1."), ("withdraw", "Withdrawn: 1 of 1.")):
+        sent = {"action": action, "page": "yes", "_selected_action": [str(row.pk)]}
+        answer = client.post(LIST, sent, follow=True)
+        assert answer.redirect_chain == [(page, 302)]
+        assert told in answer.content.decode()
+    assert _buttons(client, row) == []
+    for number, answered in enumerate(({"accepted_at": clock.now()}, {"expires_at": clock.now()})):
+        add(client, email=f"n{number}@example.com")
+        Invitation.objects.filter(email=f"n{number}@example.com").update(**answered)
+        offered = _buttons(client, Invitation.objects.get(email=f"n{number}@example.com"))
+        assert offered == ([] if "accepted_at" in answered else ["send_again", "withdraw"])
+    Invitation.objects.filter(pk=row.pk).update(withdrawn_at=None)
+    client.force_login(make_user("accounts.view_invitation", is_staff=True))
+    assert _buttons(client, row) == []
+    client.force_login(make_user("accounts.view_invitation", "accounts.delete_invitation", is_staff=True))
+    assert _buttons(client, row) == ["withdraw"]
+
+
+def test_no_role_to_give_is_said(client: Client, inviter: User, make_role: Callable[..., Group]) -> None:
+    """Where there is none, or none that the caller may give, the field is not empty."""
+    none = "There are no roles yet that you may give."
+    assert none in client.get(f"{LIST}add/").content.decode()
+    make_role("admins", "accounts.delete_user")
+    assert none in client.get(f"{LIST}add/").content.decode()
+    make_role("readers")
+    assert none not in client.get(f"{LIST}add/").content.decode()
 
 
 @pytest.mark.parametrize("state", ["waiting", "accepted", "withdrawn", "expired"])
