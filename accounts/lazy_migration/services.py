@@ -13,7 +13,7 @@ from accounts.lazy_migration.units import HasLeftError
 from accounts.passwords import hashing as passwords
 from accounts.passwords.formats import too_long
 from accounts.transfer import queries
-from accounts.transfer.records import Person
+from accounts.transfer.records import Note, Person
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.telemetry.logs import get_logger
 
@@ -60,4 +60,6 @@ async def _move_in(person: Person, password: str) -> uuid.UUID | Reason:
         return Reason.WAS_HERE
     if not isinstance(found, Reason):
         get_logger().info("user_moved_in", user_id=str(found), source=source)
+        if Note.TOTP_SECRET in person.notes:
+            get_logger().warning("app_left_behind", user_id=str(found), source=source, reason=Note.TOTP_SECRET.value)
     return found

@@ -55,6 +55,10 @@ class Note(_Coded):
     HASH_NOT_ALLOWED = UnusableHashError.NOT_ALLOWED, "salted SHA, which IRONAUTH_SALTED_SHA_HASHES=1 takes over"
     NAME_CHANGED = "name_changed", "name shortened, or without characters that a name may not have"
     TOTP_UNSUPPORTED = "totp_unsupported", "authenticator app of another digest, length or period: they set it up anew"
+    TOTP_SECRET = (
+        "totp_secret_length",
+        "authenticator app whose secret is under 80 or over 640 bits: they set it up anew",
+    )
     FACTOR_UNSUPPORTED = "factor_unsupported", "a second factor that cannot be moved: they set it up anew"
     RECOVERY_CODES = "recovery_codes", "recovery codes, which cannot be judged here: they make new ones"
     IDENTITY = "identity", "an identity at another provider: they link it anew"

@@ -5,20 +5,18 @@ import unicodedata
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from django.core.exceptions import ValidationError
 from django.db import transaction
 
 from accounts import email_address as emails
 from accounts import names
-from accounts.mfa.totp.codes import SECRET_BYTES
+from accounts.mfa.totp.codes import LEAST_SECRET_BYTES, MOST_SECRET_BYTES
 from accounts.transfer import records, units
 from accounts.transfer.models import MAX_EXTERNAL_ID, UserImport
 from accounts.transfer.records import Note, Person, Reason, Refused
 from accounts.transfer.units import BATCH
-
-_LEAST_SECRET: Final = 10  # bytes; what apps before RFC 4226 §4 R6 have
 
 
 class RecordOutcome(NamedTuple):
@@ -108,8 +106,8 @@ def judged(person: Person, seen: set[bytes]) -> Person | Refused:
         seen.add(digest)
     name, notes = _name(person.name)
     secret = person.totp_secret
-    if secret is not None and not _LEAST_SECRET <= len(secret) <= 4 * SECRET_BYTES:
-        secret, notes = None, notes | {Note.TOTP_UNSUPPORTED}
+    if secret is not None and not LEAST_SECRET_BYTES <= len(secret) <= MOST_SECRET_BYTES:
+        secret, notes = None, notes | {Note.TOTP_SECRET}
     return Person(
         external_id=person.external_id,
         email=email,

@@ -15,6 +15,7 @@ from asgiref.sync import sync_to_async
 from django.core.management import call_command
 from django.db import connections, transaction
 from pytest_django import Settings
+from structlog.testing import capture_logs
 
 from accounts.audit import recording as audit
 from accounts.audit.events import Reason
@@ -23,6 +24,7 @@ from accounts.conftest import PASSWORD as OTHER_PASSWORD
 from accounts.conftest import MakeUser
 from accounts.lazy_migration import asking
 from accounts.lazy_migration.tests.old_system import EMAIL, PASSWORD, Asked, OldSystem, Said, endpoint, person
+from accounts.mfa.totp.models import TotpFactor
 from accounts.outbox.models import OutgoingMail
 from accounts.passwords.formats import MAX_LENGTH
 from accounts.passwords.old_system import RESERVE_S
@@ -117,6 +119,21 @@ async def test_an_app_is_asked_for_at_once(old_system: OldSystem, enter: Enter, 
     given = {"mfa_token": answer.json()["mfa_token"], "code": pyotp.TOTP(SECRET).now()}
     assert (await api.post(f"{SIGN_IN}/mfa", json=given)).status_code == 200
     assert len(old_system.requests) == 1
+
+
+@pytest.mark.parametrize(("characters", "behind"), [(15, True), (16, False)])
+async def test_an_app_of_80_bits_comes_along(
+    old_system: OldSystem, enter: Enter, characters: int, behind: bool
+) -> None:
+    """A shorter secret stays behind, and the log names it; the person gets in."""
+    old_system.answers = endpoint(totp_secret="A" * characters)
+    with capture_logs() as lines:
+        answer = await enter()
+    assert answer.status_code == (200 if behind else 401)
+    assert await TotpFactor.objects.aexists() is not behind
+    user = await User.objects.aget()
+    told = [(line["user_id"], line["reason"]) for line in lines if line["event"] == "app_left_behind"]
+    assert told == ([(str(user.pk), "totp_secret_length")] if behind else [])
 
 
 async def test_two_first_sign_ins_make_one_account(old_system: OldSystem, enter: Enter) -> None:

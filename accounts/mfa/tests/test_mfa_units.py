@@ -11,6 +11,7 @@ from django.conf import settings
 from django.core.management import CommandError, call_command
 from django.db import connections, transaction
 from django.test import override_settings
+from structlog.testing import capture_logs
 
 from accounts.audit.models import AuditEvent
 from accounts.audit.recording import Event
@@ -98,6 +99,25 @@ def test_an_older_step_is_refused_before_anything_is_written(owner: User, monkey
     for used in (before, code):
         with pytest.raises(InvalidMfaCode):
             judge(Evidence(code=used), asked)
+
+
+@pytest.mark.parametrize("size", [0, 9, 10])
+def test_a_stored_secret_that_is_too_short(owner: User, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    """Under 80 bits no code is right, and the log names whose it is; with 80 the app works."""
+    monkeypatch.setattr(clock, "_source", lambda: 60_000.0)
+    secret = bytes(range(size))
+    key_id, sealed = totp.seal(secret, owner.pk)
+    TotpFactor.objects.update(sealed=sealed, master_key_id=key_id)
+    asked = ProofRequest(owner.pk, Event.ADMIN_SIGN_IN)
+    code = totp._code(secret, 2_000).decode()
+    with capture_logs() as lines:
+        if size < 10:
+            with pytest.raises(InvalidMfaCode):
+                judge(Evidence(code=code), asked)
+        else:
+            assert judge(Evidence(code=code), asked) == TotpProof(owner.pk, 2_000)
+    told = [(line["user_id"], line["bits"]) for line in lines if line["event"] == "totp_secret_too_short"]
+    assert told == ([(str(owner.pk), 8 * size)] if size < 10 else [])
 
 
 def test_recovery_codes_alone_are_no_factor(owner: User) -> None:

@@ -1,5 +1,7 @@
 """One-time codes: the published vectors, the window, and a secret that only its own row opens."""
 
+import hashlib
+import hmac
 import re
 import secrets
 import uuid
@@ -36,6 +38,24 @@ def test_vectors_of_the_rfc(monkeypatch: pytest.MonkeyPatch, at: int, code: str,
     taken = abs(late_by) < 2
     monkeypatch.setattr(clock, "_source", lambda: at + 30.0 * late_by)
     assert totp.step_of(code[-6:], SECRET) == (step if taken else None)
+
+
+def by_hand(secret: bytes, step: int) -> str:
+    """Return the code of a step as RFC 4226 §5.3 computes it."""
+    digest = hmac.new(secret, step.to_bytes(8, "big"), hashlib.sha1).digest()
+    start = digest[19] & 15
+    return f"{(int.from_bytes(digest[start : start + 4], 'big') & 0x7FFFFFFF) % 1_000_000:06}"
+
+
+@pytest.mark.parametrize("size", [1, 10, 16, 20, 64, 80])
+def test_secrets_of_any_length_are_counted_as_others_do(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    """The code that RFC 4226 §5.3 computes is right, of 80 bits and of more than a block too; others are not."""
+    secret = bytes(range(1, size + 1))
+    monkeypatch.setattr(clock, "_source", lambda: 60_000.0)
+    near = [by_hand(secret, step) for step in (1_999, 2_000, 2_001)]
+    assert [totp.step_of(code, secret) for code in near] == [1_999, 2_000, 2_001]
+    assert totp.step_of(by_hand(secret, 1_998), secret) is None
+    assert totp.step_of(by_hand(secret, 2_002), secret) is None
 
 
 def test_the_window_ends_with_the_second(monkeypatch: pytest.MonkeyPatch) -> None:

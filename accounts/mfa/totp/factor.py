@@ -139,10 +139,15 @@ def _judge(user_id: uuid.UUID, code: str) -> TotpProof | None:
         return None
     key_id, sealed, last_step = rows[0]
     try:
-        step = totp.step_of(code, totp.unseal(key_id, bytes(sealed), user_id))
+        secret = totp.unseal(key_id, bytes(sealed), user_id)
     except (MasterKeyMissingError, SealBrokenError) as error:  # not "wrong": tries that nobody judges would be counted
         get_logger().error("totp_secret_unreadable", user_id=str(user_id), remedy=str(error))
         raise TotpUnreadable from error
+    if len(secret) < totp.LEAST_SECRET_BYTES:  # to try all of them is quick: no code of it is right
+        remedy = "remove the app in the admin or by DELETE /api/v1/users/{id}/mfa: the person sets up a new one"
+        get_logger().error("totp_secret_too_short", user_id=str(user_id), bits=8 * len(secret), remedy=remedy)
+        return None
+    step = totp.step_of(code, secret)
     return TotpProof(user_id, step) if step is not None and step > last_step else None
 
 

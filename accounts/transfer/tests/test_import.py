@@ -65,6 +65,18 @@ def test_people_keep_what_they_had(run: Import) -> None:
     assert event.details["counts"] == ["created: 2", "no_password: 1"]
 
 
+def test_apps_of_old_systems(run: Import, tmp_path: Path) -> None:
+    """A secret of 80 to 640 bits moves; a shorter or longer one stays behind, counted with a note of its own."""
+    sizes = {1: 15, 2: 16, 3: 128, 4: 130}  # characters of Base32: 72, 80, 640 and 648 bits in whole bytes
+    run(*(row(number, totp_secret="A" * size) for number, size in sizes.items()))
+    told = map(json.loads, (tmp_path / "report.jsonl").read_text().splitlines())
+    behind = {line["id"] for line in told if "totp_secret_length" in line["notes"]}
+    assert behind == {"1", "4"}
+    owners = ImportedUser.objects.filter(user__in=TotpFactor.objects.values("user"))
+    assert set(owners.values_list("external_id", flat=True)) == {"2", "3"}
+    assert "totp_secret_length: 2" in AuditEvent.objects.get(event=Event.USERS_IMPORTED).details["counts"]
+
+
 def test_dry_run_writes_nothing(run: Import) -> None:
     """It says what would become of everybody, and leaves no row."""
     assert run(row(1), row(2, email="no address"), options=("--dry-run",)) == {"created": ["1"], "email_invalid": ["2"]}
