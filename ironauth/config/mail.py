@@ -16,6 +16,7 @@ from ironauth.config.addresses import is_local
 from ironauth.config.environment import Environment
 
 CONSOLE = "consolemail://"
+CONSOLE_BACKEND = "accounts.outbox.console.EmailBackend"  # Django's prints MIME: nobody can copy a link from it
 SMTP_SCHEMES = ("smtp", "smtp+tls", "smtp+ssl")
 DEFAULT_PORTS = {"smtp": 25, "smtp+tls": 587, "smtp+ssl": 465}  # RFC 5321 §4.5.4.2, RFC 6409 §3.1, RFC 8314 §3.3
 
@@ -45,7 +46,7 @@ def mailer(url: str, name: str, *, timeout_s: float) -> dict[str, Any]:
     plain = not (parts.query or parts.fragment)
     backend = {"BACKEND": found["EMAIL_BACKEND"]}
     if url == CONSOLE:
-        return backend
+        return {"BACKEND": CONSOLE_BACKEND}
     if parts.scheme == "filemail" and plain and not parts.netloc and len(parts.path) > 1:
         return backend | {"OPTIONS": {"file_path": f"/{found['EMAIL_FILE_PATH']}"}}
     if parts.scheme not in SMTP_SCHEMES or not plain or not parts.hostname or parts.path not in ("", "/") or port == 0:

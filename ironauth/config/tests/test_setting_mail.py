@@ -58,7 +58,7 @@ def test_a_mail_server_is_read(url: str, host: str, port: int, user: str, passwo
 
 def test_files_and_the_console_are_read(tmp_path: Path) -> None:
     """Both for machines without a mail server; a folder with a space or plus sign too."""
-    assert mailer("consolemail://") == {"BACKEND": "django.core.mail.backends.console.EmailBackend"}
+    assert mailer("consolemail://") == {"BACKEND": "accounts.outbox.console.EmailBackend"}
     assert mailer("filemail:///var/a%20b%2Bc")["OPTIONS"] == {"file_path": "/var/a b+c"}
 
 
