@@ -4,17 +4,19 @@ MAKEFLAGS += --no-print-directory
 .SILENT:
 export PYTHON
 
-PORT ?= 8000
+ENV_FILE := $(or $(IRONAUTH_ENV_FILE),var/env)
+# The port that the file of the settings remembers; `make run PORT=…` takes another one once.
+USUAL_PORT := $(or $(shell sed -n 's/^IRONAUTH_SERVE_PORT=\([0-9][0-9]*\)$$/\1/p' "$(ENV_FILE)" 2>/dev/null | tail -n 1),8000)
+PORT ?= $(USUAL_PORT)
 URL ?= http://localhost:$(PORT)
 BIN := .venv/bin
 AUDIT_BIN := .venv-audit/bin
 INSTALL := sh requirements/install.sh
-ENV_FILE := $(or $(IRONAUTH_ENV_FILE),var/env)
 # Secrets of the first run only; later ones find the file and start no Python for it.
 SECRETS := test -f "$(ENV_FILE)" || $(BIN)/python -m ironauth.environment_file "$(ENV_FILE)"
 # Huge pages for Argon2id (ironauth/server/server.py), set here so that `serve` need not start itself a second time.
 SERVE_ENV := GLIBC_TUNABLES=$${GLIBC_TUNABLES:-glibc.malloc.hugetlb=1}
-ifneq ($(PORT),8000)
+ifneq ($(PORT),$(USUAL_PORT))
 # The issuer has an origin's one spelling, which leaves http's own port 80 out (config.addresses.issuer).
 SERVE_ENV += IRONAUTH_ISSUER=$${IRONAUTH_ISSUER:-http://localhost$(if $(filter-out 80,$(PORT)),:$(PORT))}
 endif

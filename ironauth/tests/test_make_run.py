@@ -12,9 +12,10 @@ from django.conf import settings
 from ironauth.config import addresses as setting_addresses
 
 
-def make(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run make without the caller's own variables for it."""
+def make(*arguments: str, env_file: str = os.devnull) -> subprocess.CompletedProcess[str]:
+    """Run make without the caller's own variables and file of settings for it."""
     environment = {name: value for name, value in os.environ.items() if name not in ("PORT", "MAKEFLAGS", "MAKELEVEL")}
+    environment["IRONAUTH_ENV_FILE"] = env_file
     return subprocess.run(
         ["make", *arguments],
         cwd=settings.BASE_DIR,
@@ -40,6 +41,28 @@ def test_the_issuer_of_a_port_is_accepted(port: str, issuer: str) -> None:
     """Each port's issuer is spelt as the settings want it, byte for byte: without http's own port."""
     (given,) = re.findall(r"IRONAUTH_ISSUER:-([^}]*)}", make("-n", "run", f"PORT={port}").stdout)
     assert setting_addresses.issuer(given, "IRONAUTH_ISSUER") == issuer
+
+
+@pytest.mark.parametrize(
+    ("lines", "asked", "port", "issuer"),
+    [
+        ("", [], "8000", []),
+        ("IRONAUTH_SERVE_PORT=8765\n", [], "8765", []),  # the settings make the issuer of it
+        ("DEBUG=1\nIRONAUTH_SERVE_PORT=1\nIRONAUTH_SERVE_PORT=8765\n", [], "8765", []),
+        ("#IRONAUTH_SERVE_PORT=8765\n", [], "8000", []),
+        ("IRONAUTH_SERVE_PORT=8765\n", ["PORT=9000"], "9000", ["http://localhost:9000"]),
+        ("IRONAUTH_SERVE_PORT=8765\n", ["PORT=8000"], "8000", ["http://localhost:8000"]),
+    ],
+)
+def test_the_file_of_settings_remembers_a_port(
+    tmp_path: Path, lines: str, asked: list[str], port: str, issuer: list[str]
+) -> None:
+    """``make run`` serves it; a port that is asked for goes first."""
+    file = tmp_path / "env"
+    file.write_text(lines)
+    told = make("-n", "run", *asked, env_file=str(file)).stdout
+    assert re.findall(r"--port ([0-9]+)", told) == [port]
+    assert re.findall(r"IRONAUTH_ISSUER:-([^}]*)}", told) == issuer
 
 
 @pytest.mark.parametrize("port", ["0", "-1", "65536", "08000", "x", ""])

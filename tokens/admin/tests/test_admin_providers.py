@@ -125,6 +125,28 @@ def command(*arguments: str, secret: str = "", monkeypatch: Any = None) -> str:
     return out.getvalue()
 
 
+@pytest.mark.parametrize(
+    ("debug", "issuer", "hinted"),
+    [
+        (True, "http://localhost:8000", True),
+        (True, "http://localhost:8001", False),  # somebody has set it
+        (False, "http://localhost:8000", False),
+    ],
+)
+def test_the_command_says_whose_address_it_is(
+    monkeypatch: pytest.MonkeyPatch, there: FakeProvider, settings: Settings, debug: bool, issuer: str, hinted: bool
+) -> None:
+    """Adding and trying name the setting behind the redirect URI, and how a port is remembered where that made it."""
+    settings.DEBUG, settings.IRONAUTH_ISSUER, settings.IRONAUTH_SERVE_PORT = debug, issuer, 8000
+    where = there.issuer if debug else "https://login.acme.example"  # without DEBUG none on this machine is asked
+    given = ("add", "acme", "--issuer", where, "--client-id", "us")
+    added = command(*given, secret="s3cret\n", monkeypatch=monkeypatch)
+    for told in (added, command("try", "acme")) if debug else (added,):
+        assert f"{issuer}/oauth/upstream/acme\n" in told
+        assert f"IRONAUTH_ISSUER, which is {issuer}" in told
+        assert ("IRONAUTH_SERVE_PORT=8765" in told) is hinted
+
+
 def test_by_command(monkeypatch: pytest.MonkeyPatch, there: FakeProvider) -> None:
     """Added with a secret from standard input, tried, switched off and on, listed."""
     given = ("add", "acme", "--issuer", there.issuer, "--client-id", "us", "--domain", "Acme.example")

@@ -3,6 +3,7 @@
 import sys
 from typing import Any
 
+from django.conf import settings
 from django.contrib import messages
 from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError, CommandParser
@@ -13,6 +14,7 @@ from accounts.audit.recording import Event
 from accounts.federation.kinds.registry import KINDS
 from accounts.federation.models import UpstreamProvider
 from accounts.federation.secrets import seal_into
+from ironauth.config import asked_port
 from ironauth.infrastructure.core.stdio import ignore_broken_pipe
 from tokens.admin.providers import tried
 from tokens.upstream import answers, client_secret, exchange, lost_ways
@@ -22,6 +24,13 @@ _UNKNOWN = "There is no provider of this short name: `manage.py upstream_provide
 _NOT_TRIED = (
     'Client ID, secret and redirect URI are not tried by this: press "Try a sign-in" on the provider\'s page in the '
     "admin."
+)
+
+
+#: What follows a redirect URI where nothing but the port of this machine makes the issuer.
+_OTHER_PORT = (
+    "Does the server run on another port (`make run PORT=8765`)? Write IRONAUTH_SERVE_PORT=8765 into var/env, and "
+    "every command and `make run` have it."
 )
 
 
@@ -81,6 +90,8 @@ class Command(BaseCommand):
                     raise CommandError(words)
                 self.stdout.write(words)
                 self.stdout.write(_NOT_TRIED)
+                self.stdout.write(f"Its redirect URI is {answers.redirect_uri(options['slug'])}")
+                self._tell_origin()
             else:
                 may_leave = options.get("leave_without_way_in", False)
                 self._switch(options["slug"], on=options["act"] == "enable", may_leave=may_leave)
@@ -120,6 +131,13 @@ class Command(BaseCommand):
         uri = answers.redirect_uri(provider.slug)
         self.stdout.write(f"Register this redirect URI at the provider: {uri}")
         self.stdout.write(f"If it sends logout tokens (back-channel logout), they go to: {uri}/logout")
+        self._tell_origin()
+
+    def _tell_origin(self) -> None:
+        """Say what the address begins with: the settings of this process, which are not always the server's."""
+        self.stdout.write(f"It begins with IRONAUTH_ISSUER, which is {settings.IRONAUTH_ISSUER} for this command.")
+        if settings.DEBUG and asked_port.origin(settings.IRONAUTH_SERVE_PORT) == settings.IRONAUTH_ISSUER:
+            self.stdout.write(_OTHER_PORT)
 
     def _switch(self, slug: str, *, on: bool, may_leave: bool) -> None:
         provider = _found(slug)
