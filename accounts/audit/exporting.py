@@ -13,7 +13,7 @@ from django.db import models
 
 from accounts.audit import queries, recording
 from accounts.audit.models import AuditEvent
-from accounts.audit.outputs import AuditEventOut
+from accounts.audit.outputs import AuditEventOut, AuditExportOut
 from accounts.audit.recording import Event
 
 BATCH: Final = 1_000  # events in memory at a time, each about 1 KiB
@@ -51,7 +51,7 @@ def record_export(
 
 def batch(
     events: "models.QuerySet[AuditEvent]", *, after: uuid.UUID | None, until: uuid.UUID
-) -> Sequence[AuditEventOut]:
+) -> Sequence[AuditExportOut]:
     """Return the next events of an export, the oldest first. One query, by the primary key.
 
     Args:
@@ -59,8 +59,27 @@ def batch(
         after: The id of the last event of the batch before.
         until: The id before which the export ends, so that it ends at all while events are added.
     """
+    return queries.exported(_next(events, after=after, until=until))
+
+
+def _next(
+    events: "models.QuerySet[AuditEvent]", *, after: uuid.UUID | None, until: uuid.UUID
+) -> "models.QuerySet[AuditEvent]":
     events = events.filter(id__lt=until)
-    return queries.rows((events if after is None else events.filter(id__gt=after)).order_by("id")[:BATCH])
+    return (events if after is None else events.filter(id__gt=after)).order_by("id")[:BATCH]
+
+
+def archived(events: "models.QuerySet[AuditEvent]", *, until: uuid.UUID) -> Iterator[bytes]:
+    """Return events as JSON lines without addresses, part by part: an archive outlives the accounts it tells of.
+
+    Args:
+        events: The events to export, filtered; their order is chosen here.
+        until: Events with a smaller id are exported.
+    """
+    after: uuid.UUID | None = None
+    while found := queries.rows(_next(events, after=after, until=until)):
+        yield written(found, Format.JSON_LINES)
+        after = found[-1].id
 
 
 def parts(events: "models.QuerySet[AuditEvent]", form: Format, *, until: uuid.UUID) -> Iterator[bytes]:
@@ -80,7 +99,7 @@ def parts(events: "models.QuerySet[AuditEvent]", form: Format, *, until: uuid.UU
 
 def head(form: Format) -> bytes:
     """Return what a file begins with: the names of the columns, for CSV."""
-    return _csv([AuditEventOut.__struct_fields__]) if form is Format.CSV else b""
+    return _csv([AuditExportOut.__struct_fields__]) if form is Format.CSV else b""
 
 
 def written(events: Iterable[AuditEventOut], form: Format) -> bytes:
@@ -107,8 +126,8 @@ def file_name(form: Format) -> dict[str, str]:
 
 def _cells(event: AuditEventOut) -> list[str]:
     values: dict[str, Any] = msgspec.to_builtins(event)
-    details = json.dumps(values.pop("details"), separators=(",", ":"))
-    return [_harmless("" if value is None else str(value)) for value in (*values.values(), details)]
+    values["details"] = json.dumps(values["details"], separators=(",", ":"))
+    return [_harmless("" if value is None else str(value)) for value in values.values()]
 
 
 def _harmless(text: str) -> str:

@@ -22,6 +22,18 @@ class AuditEventOut(msgspec.Struct, frozen=True):
     details: dict[str, str | int | bool | list[str]]
 
 
+class AuditExportOut(AuditEventOut, frozen=True):
+    """One event of an export: it can be read without asking for the ids.
+
+    The addresses are those of the accounts at the time of the export; None where there is none, or none any more. The
+    reason is that of the details, None for an event without.
+    """
+
+    actor_email: str | None
+    user_email: str | None
+    reason: str | None
+
+
 class AuditPage(msgspec.Struct, frozen=True):
     """One page of the audit trail; ``next`` and ``previous`` are addresses, null at the ends."""
 

@@ -12,7 +12,7 @@ from accounts.access.rights import VIEW_AUDIT, VIEW_ROLES, VIEW_USERS, for_holde
 from accounts.audit import exporting
 from accounts.audit import queries as audit_queries
 from accounts.audit.exporting import Format
-from accounts.audit.outputs import AuditEventOut
+from accounts.audit.outputs import AuditEventOut, AuditExportOut
 from accounts.errors import EmailTaken, RoleExists, UserProtected
 from accounts.passwords import hashing as passwords
 from accounts.passwords.breached import require_unbreached
@@ -244,5 +244,5 @@ async def export_audit_events(
     return parts()
 
 
-def _export_batch(filters: Mapping[str, Any], after: uuid.UUID | None, until: uuid.UUID) -> Sequence[AuditEventOut]:
+def _export_batch(filters: Mapping[str, Any], after: uuid.UUID | None, until: uuid.UUID) -> Sequence[AuditExportOut]:
     return exporting.batch(audit_queries.filtered(filters, exporting=True), after=after, until=until)

@@ -258,7 +258,9 @@ class AuditExportView(StaffView):
     async def get(self, request: ApiRequest) -> StreamingHttpResponse:
         """Return all events of the filters up to now, the oldest first, as CSV or as a JSON object in each line.
 
-        In CSV a cell that a spreadsheet would compute begins with an apostrophe. The export is an event of the trail.
+        The fields are those of the list, then `actor_email` and `user_email`, the addresses that the accounts have now,
+        and `reason` of the details; null, and in CSV empty, where there is none or the account is gone. In CSV a cell
+        that a spreadsheet would compute begins with an apostrophe. The export is an event of the trail.
         """
         query = validated_query(AuditExportInput, request.query_params)
         form = Format(query["format"])

@@ -15,6 +15,7 @@ from django.test import Client
 from django.urls import reverse
 from pytest_django import DjangoAssertNumQueries
 
+from accounts import email_address as emails
 from accounts.audit import exporting
 from accounts.audit import queries as audit_queries
 from accounts.audit import recording as audit
@@ -141,6 +142,43 @@ def test_a_spreadsheet_computes_nothing(begins: str) -> None:
     assert cells["request_id"] == "a=b"
     assert json.loads(cells["details"])["role"] == hostile
     assert file.startswith(b'"id","at","event","outcome","actor"')
+
+
+@pytest.mark.parametrize("form", list(Format))
+def test_a_file_says_who_and_why(
+    form: Format, make_user: MakeUser, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    """Addresses as they are now and the reason stand at the end; who is gone, or being deleted, has no address."""
+    actor, person, leaving = make_user(), make_user(), make_user()
+    User.objects.filter(pk=person.pk).update(email="=new@example.com")
+    User.objects.filter(pk=leaving.pk).update(email=f"x@{emails.STAND_IN_DOMAIN}")
+    AuditEvent.objects.get_queryset()._raw_delete("default")
+    reason = {"reason": "deactivated"}
+    for actor_id, user_id, details in (
+        (actor.pk, person.pk, reason), (None, leaving.pk, {}), (PERSON, None, {"reason": "=1"}),
+    ):  # fmt: skip
+        _event(actor_id=actor_id, user_id=user_id, details=details)
+    parts = exporting.parts(AuditEvent.objects.all(), form, until=ids.first_id_at(clock.now()))
+    head = next(parts)
+    with django_assert_num_queries(1):
+        text = (head + next(parts)).decode()
+    archive = b"".join(exporting.archived(AuditEvent.objects.all(), until=ids.first_id_at(clock.now()))).decode()
+    assert archive.count("\n") == 3
+    assert "@" not in archive
+    last = ["actor_email", "user_email", "reason"]
+    if form is Format.CSV:
+        lines = list(csv.reader(io.StringIO(text, newline="")))
+        assert lines[0][-4:] == ["details", *last]
+        assert json.loads(lines[1][-4]) == reason
+        assert [line[-3:] for line in lines[1:]] == [
+            [actor.email, "'=new@example.com", "deactivated"], ["", "", ""], ["", "", "'=1"],
+        ]  # fmt: skip
+        return
+    rows = [json.loads(line) for line in text.splitlines()]
+    assert [list(row)[-4:] for row in rows] == [["details", *last]] * 3
+    assert [[row[name] for name in last] for row in rows] == [
+        [actor.email, "=new@example.com", "deactivated"], [None, None, None], [None, None, "=1"],
+    ]  # fmt: skip
 
 
 def test_an_export_holds_one_batch(

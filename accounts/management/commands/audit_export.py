@@ -7,7 +7,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils.dateparse import parse_datetime
 
 from accounts.audit import queries as audit_queries
-from accounts.audit.exporting import Format, parts
+from accounts.audit.exporting import archived
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.ids import first_id_at
 from ironauth.infrastructure.core.stdio import ignore_broken_pipe
@@ -22,8 +22,9 @@ class Command(BaseCommand):
     """Write events to standard output, the oldest first, one JSON object in a line."""
 
     help = (
-        "Write the audit trail to standard output as JSON lines, the oldest event first. Only ASCII characters, "
-        "everything else escaped: no name or user agent can end a line or move a terminal's cursor."
+        "Write the audit trail to standard output as JSON lines, the oldest event first, with ids and no addresses. "
+        "Only ASCII characters, everything else escaped: no name or user agent can end a line or move a terminal's "
+        "cursor."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -43,7 +44,7 @@ class Command(BaseCommand):
         until = _moment(options["until"], "--until") if options["until"] else settled
         events = audit_queries.filtered({"since": since})
         with ignore_broken_pipe(self.stdout):
-            for part in parts(events, Format.JSON_LINES, until=first_id_at(until)):
+            for part in archived(events, until=first_id_at(until)):
                 self.stdout.write(part.decode(), ending="")
 
 
