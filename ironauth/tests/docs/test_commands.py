@@ -126,7 +126,7 @@ def test_providers(tmp_path: Path, there: FakeProvider) -> None:
     (tmp_path / "AuthKey_KEY7890123.p8").write_bytes(pem)
     with Guide("docs/guides/upstream-providers.md", ("https://login.acme.example", there.issuer)) as guide:
         said = commands(guide.block(".venv/bin/python manage.py upstream_provider add acme"), tmp_path)
-        assert any(line.startswith("It answers") for line in said.splitlines()[-2:])
+        assert any(line.startswith("It answers") for line in said.splitlines())
         shell(guide.block("{ echo TEAM123456"), tmp_path)
     assert set(UpstreamProvider.objects.values_list("slug", flat=True)) == {"acme", "google", "apple"}
 
@@ -139,7 +139,7 @@ def test_satosa(tmp_path: Path, there: FakeProvider) -> None:
     with Guide("docs/guides/saml.md", ("https://saml.example.com", there.issuer)) as guide:
         shell(f"exec 2>&1\n{guide.block('mkdir -m 700 keys')}", tmp_path)
         said = commands(guide.block(".venv/bin/python manage.py upstream_provider add company"), tmp_path)
-    assert any(line.startswith("It answers") for line in said.splitlines()[-2:])
+    assert any(line.startswith("It answers") for line in said.splitlines())
     assert (tmp_path / "keys").stat().st_mode & 0o077 == 0
     assert {file.name for file in (tmp_path / "keys").iterdir()} == {"saml.key", "saml.crt", "oidc.key"}
 
