@@ -22,7 +22,7 @@ _PLACEHOLDER: Final = re.compile(r"(<[^>]*>)|(%\(\w+\)s|%[sd]|\{\w*\})")
 _MARK: Final = re.compile("[⟦⟧⟪⟫]")
 _WORD: Final = re.compile(r"[A-Za-z]{2,}")
 #: What is data wherever it stands: e-mail addresses, web addresses, points in time.
-_DATA: Final = re.compile(r"[\w.+-]+@[\w.-]+|[a-z]+://\S+|\bUTC\b")
+_DATA: Final = re.compile(r"[\w.+-]+@[\w.-]+|[a-z]+://[^\s⟦⟧⟪⟫]+|\bUTC\b")
 #: What a script of the pages fills in.
 _FILLED: Final = "{host}"
 #: What readers hear or see of an element beside its text (WAI-ARIA 1.2 §6.6, HTML).
