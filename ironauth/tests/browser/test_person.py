@@ -93,7 +93,7 @@ async def verify(shown: Watched, site: Site) -> None:
         await shown.go("/account/signin")
         with shown.refusing(401):
             await give_password(shown, PASSWORD)
-            await expect(shown.page.get_by_role("alert")).to_contain_text("open the link in the message first")
+            await expect(shown.page.get_by_role("alert")).to_contain_text("the address is not confirmed yet")
         await expect(shown.page.get_by_role("link", name="ask for another message")).to_be_visible()
         await shown.look("not-verified")
         await shown.go(link_in(site.mail.take(EMAIL, "Confirm your e-mail address")))

@@ -41,6 +41,7 @@ KEYS = json.dumps({"keys": [KEY.as_dict(private=False)]})
 OURS = {
     "ironauth/infrastructure/http/handler.py": "a problem document of ours",
     "accounts/pages/calls.py": "an answer of our own API",
+    "accounts/pages/connected.py": "what a MAC of ours was checked for",
     "tokens/simplejwt/views.py": "a problem document of ours",
     "ironauth/infrastructure/telemetry/logs.py": "a line of our own log",
     "ironauth/infrastructure/telemetry/metrics.py": "a name of our own metrics",

@@ -106,13 +106,17 @@ async def test_also_where_the_sso_session_is_over(
     await ask(tv, begun, "invalid_grant")
 
 
-async def test_what_began_in_the_browser_that_asks_goes_on(api: httpx.AsyncClient, member: Member, pair: Pair) -> None:
-    """A code of the SSO session of the one who throws the others out."""
+@pytest.mark.parametrize(("of_client", "status"), [(True, 200), (False, 400)])
+async def test_what_began_in_the_browser_that_asks(
+    api: httpx.AsyncClient, member: Member, pair: Pair, of_client: bool, status: int
+) -> None:
+    """A code of the SSO session goes on where a client has asked in it; that of the account's pages ends."""
     client, secret = await sync_to_async(make_client)(trusted=True)
     code = answered(await by_password(api, await authorize(api, client), member["email"]))["code"]
     sso = await Session.objects.aget(client_id=SSO_CLIENT)
     mine = await sync_to_async(bare_session)(sso.user_id)
-    await Session.objects.filter(pk=mine.pk).aupdate(parent_id=sso.pk)
+    whose = str(client.pk) if of_client else mine.client_id
+    await Session.objects.filter(pk=mine.pk).aupdate(parent_id=sso.pk, client_id=whose)
 
     @transaction.atomic
     def end_others() -> None:
@@ -120,7 +124,7 @@ async def test_what_began_in_the_browser_that_asks_goes_on(api: httpx.AsyncClien
 
     await sync_to_async(end_others)()
     asked = {"grant_type": "authorization_code", "code": code, "redirect_uri": REDIRECT_URI, "code_verifier": VERIFIER}
-    assert (await api.post(TOKEN, data=asked, auth=(str(client.pk), secret))).status_code == 200
+    assert (await api.post(TOKEN, data=asked, auth=(str(client.pk), secret))).status_code == status
 
 
 @pytest.mark.parametrize(

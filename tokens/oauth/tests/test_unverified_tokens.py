@@ -110,6 +110,8 @@ DECODERS: Final = {
     "tokens/sessions/acting/banner.py": "what a seal of ours was opened for, in a cookie of bounded length",
     "tokens/upstream/exchange.py": "a provider's answer, bounded there; its ID token is read by tokens/access/codec.py",
     "tokens/upstream/services.py": "a name that Apple has the browser bring beside its code, which is no token",
+    "tokens/oauth/claims.py": "a parameter of a request, which is no token; no longer than a request may be",
+    "tokens/upstream/answers.py": "a name that Apple has the browser bring beside its code, which is no token",
     "tokens/oauth/authorize/pages.py": "what this process has encoded",
     "tokens/simplejwt/views.py": "a problem document that this process has written",
     "tokens/oauth/authorize/state.py": "what a MAC of ours was checked for",

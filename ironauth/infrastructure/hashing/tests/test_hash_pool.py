@@ -189,7 +189,9 @@ async def test_what_is_let_in_can_start_in_time(make: Callable[..., HashPool]) -
     waiting = [asyncio.ensure_future(pool.run(first))]
     await asyncio.to_thread(begun.wait)
     waiting += [asyncio.ensure_future(pool.run(gate.wait)) for _ in range(199)]
-    await asyncio.sleep(0.05)
+    async with asyncio.timeout(10):
+        while sum(task.done() for task in waiting) + pool.stats().queued + 1 != 200:  # noqa: ASYNC110 - of a pool
+            await asyncio.sleep(0.01)
     refused = [task for task in waiting if task.done() and isinstance(task.exception(), Overloaded)]
     queued, mean_s = pool.stats().queued, pool.stats().mean_hash_s
     assert len(refused) + queued + 1 == 200

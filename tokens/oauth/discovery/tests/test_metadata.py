@@ -19,7 +19,18 @@ OPENID = "/.well-known/openid-configuration"
 OAUTH = "/.well-known/oauth-authorization-server"
 #: Endpoints that people's browsers visit, and pages under them: no client calls them by an address of its own.
 PAGES = frozenset(
-    {"account", "code", "consent", "device", "signin", "signin-code", "signin-email", "signin-passkey", "signup"}
+    {
+        "account",
+        "account-session",
+        "code",
+        "consent",
+        "device",
+        "signin",
+        "signin-code",
+        "signin-email",
+        "signin-passkey",
+        "signup",
+    }
 )
 PAGES |= {"forgot", "reset", "signin-link", "terms", "upstream", "upstream-callback", "upstream-logout"}
 
