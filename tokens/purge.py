@@ -142,7 +142,9 @@ def purge_batch(before: datetime, *, after: UUID, batch: int) -> tuple[int, UUID
         after: The session id that the last batch ended with.
         batch: How many rows at most.
     """
-    due = Session.objects.over(before).filter(pk__gt=after).order_by("pk")
+    # A copy of a token is known by the row of its session; what goes on from that ends then.
+    needed = Session.objects.filter(goes_on_from__isnull=False, revoked_at=None, idle_expires_at__gt=before)
+    due = Session.objects.over(before).filter(pk__gt=after).exclude(pk__in=needed.values("goes_on_from")).order_by("pk")
     ids = list(due.values_list("pk", flat=True)[:batch])
     if not ids:
         return 0, None

@@ -45,28 +45,39 @@ def _signed_in(whose: Q, now: datetime | Param) -> _Rows:
 
 
 # Of one session, and of one person: what is asked whenever somebody signs out.
-_BEGUN_IN: Final = CompiledSelect(lambda: _children().filter(parent_id=Param("parent_id", UUIDField())))
+_BEGUN_IN: Final = CompiledSelect(
+    lambda: _children().filter(
+        Q(parent_id=Param("parent_id", UUIDField())) | Q(goes_on_from=Param("origin", UUIDField()))
+    )
+)
 _SIGNED_IN: Final = CompiledSelect(
     lambda: _signed_in(Q(user_id=Param("user_id", UUIDField())), Param("now", DateTimeField()))
 )
 
 
-def cascade(*ended: UUID) -> None:
-    """Publish that these sessions have just been revoked, and end what began in them. 2 queries.
+def cascade(*ended: UUID, leaves_kept: bool = False) -> None:
+    """Publish that these sessions have just been revoked, and end what began in them or goes on from them. 2 queries.
 
     Clients that were given ``offline_access`` keep their sessions (OpenID Connect Back-Channel Logout §2.7); those with
     an address for it are told anyway. For SSO sessions in which clients have sessions 2 more, 1 with notices.
+
+    Args:
+        *ended: The sessions.
+        leaves_kept: Whether the SSO sessions stay that were opened from them for an account to stay in its browser.
     """
     if len(ended) == 1:
-        begun = _BEGUN_IN.rows(parent_id=ended[0])
+        begun = _BEGUN_IN.rows(parent_id=ended[0], origin=ended[0])
     else:
-        begun = [list(row) for row in _children().filter(parent_id__in=ended)]
-    if not begun:
-        invalidate(*map(sid_tag, ended))
-        return
-    _online(*ended).revoke(Session.RevokeReason.SIGNED_OUT, clock.now())
-    _tell({(client_id, user_id, parent_id) for _, client_id, user_id, parent_id in begun})
+        begun = [list(row) for row in _children().filter(Q(parent_id__in=ended) | Q(goes_on_from__in=ended))]
+    kept = [session_id for session_id, client_id, *_ in begun if client_id == SSO_CLIENT]
+    begun = [row for row in begun if row[1] != SSO_CLIENT]
+    if begun:
+        _online(*ended).revoke(Session.RevokeReason.SIGNED_OUT, clock.now())
+        _tell({(client_id, user_id, parent_id) for _, client_id, user_id, parent_id in begun})
     invalidate(*map(sid_tag, ended), *(sid_tag(session_id) for session_id, *_ in begun))
+    if kept and not leaves_kept:
+        Session.objects.filter(pk__in=kept).revoke(Session.RevokeReason.SIGNED_OUT, clock.now())
+        cascade(*kept)
 
 
 def all_end(*, user_ids: Sequence[UUID], **_: object) -> None:

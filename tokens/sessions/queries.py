@@ -258,14 +258,16 @@ def advance(session: StoredSession, *, now: datetime, idle_end: datetime) -> Sto
     )
 
 
-def note_origin(session_id: UUID, origin_id: UUID) -> None:
-    """Note which session of the account's pages an SSO session goes on from. 1 query.
+def note_origin(session_id: UUID, origin: StoredSession) -> None:
+    """Note which session of the account's pages an SSO session goes on from, the first of a chain. 2 queries at most.
 
     Args:
         session_id: The SSO session.
-        origin_id: The session that it goes on from, and may outlive.
+        origin: The session that it goes on from, and may outlive.
     """
-    Session.objects.filter(pk=session_id).update(goes_on_from=origin_id)
+    parent = Session.objects.filter(pk__in=[origin.parent_id] if origin.parent_id is not None else [])
+    began = parent.values_list("goes_on_from", flat=True).first()
+    Session.objects.filter(pk=session_id).update(goes_on_from=began or origin.id)
 
 
 def that_go_on_from(session_id: UUID, now: datetime) -> list[UUID]:

@@ -173,15 +173,16 @@ def idle_end(now: datetime, absolute: datetime, idle_s: int | None = None) -> da
     return min(now + timedelta(seconds=settings.IRONAUTH_SESSION_IDLE_S if idle_s is None else idle_s), absolute)
 
 
-def sign_out(*, session_id: UUID, user_id: UUID, actor_id: UUID | None = None) -> None:
+def sign_out(*, session_id: UUID, user_id: UUID, actor_id: UUID | None = None, leaves_kept: bool = False) -> None:
     """Revoke a session that its user, or the holder of its refresh token, needs no more. 4 queries, 1 when it is over.
 
     Args:
         session_id: The session.
         user_id: Its person.
         actor_id: The member of staff who acts as the person in it, None as a rule.
+        leaves_kept: As of ``end_session``.
     """
-    if end_session(session_id=session_id, reason=Session.RevokeReason.SIGNED_OUT):
+    if end_session(session_id=session_id, reason=Session.RevokeReason.SIGNED_OUT, leaves_kept=leaves_kept):
         event = Event.SIGN_OUT if actor_id is None else Event.SIGN_IN_AS_ENDED
         audit.record(event, actor_id=actor_id or user_id, user_id=user_id, session_id=session_id)
 
@@ -227,7 +228,7 @@ def stand_alone(session_id: UUID) -> None:
     Session.objects.filter(pk=session_id, client_id=FIRST_PARTY_CLIENT, parent_id__isnull=False).update(parent_id=None)
 
 
-def end_session(*, session_id: UUID, reason: Session.RevokeReason) -> bool:
+def end_session(*, session_id: UUID, reason: Session.RevokeReason, leaves_kept: bool = False) -> bool:
     """Revoke one session, and publish it; False when there is none, or it was revoked before. 3 queries.
 
     What began in an SSO session ends with it.
@@ -235,10 +236,11 @@ def end_session(*, session_id: UUID, reason: Session.RevokeReason) -> bool:
     Args:
         session_id: The session.
         reason: What is stored as the reason.
+        leaves_kept: Whether the SSO sessions stay that keep its account in the browser: somebody else signs in there.
     """
     ended = session_queries.end(session_id, reason=reason, now=clock.now())
     if ended:
-        ending.cascade(session_id)
+        ending.cascade(session_id, leaves_kept=leaves_kept)
     return ended
 
 

@@ -96,7 +96,7 @@ def keep(here: Sequence[Here], *, context: ClientContext) -> SsoCookie | None:
         return None
     beside = [one.held.cookie for one in here if one.held is not None]
     opened = going_on.single_sign_on(own, beside=beside, context=context)
-    session_queries.note_origin(opened.session_id, own.id)
+    session_queries.note_origin(opened.session_id, own)
     upstream.note_same(session_id=own.id, as_session_id=opened.session_id)
     return sso_session.parse_cookie(opened.refresh_token)
 

@@ -112,7 +112,8 @@ def end_matching(
     others = Session.objects.filter(which, user_id=user_id).live(clock.now())
     kept: list[UUID] = []
     if keep is not None:
-        sessions.stand_alone(keep)
+        if Session.objects.filter(which, pk__in=Session.objects.filter(pk=keep).values("parent_id")).exists():
+            sessions.stand_alone(keep)
         parent_id = Session.objects.filter(pk=keep).values_list("parent_id", flat=True).first()
         kept = [keep] if parent_id is None else [keep, parent_id]
         others = others.exclude(pk__in=kept).exclude(parent_id__in=kept)
@@ -251,7 +252,7 @@ def _ended_for(session_id: UUID, user_id: UUID) -> bool:
     if found is None or found.client_id != FIRST_PARTY_CLIENT or found.is_over(clock.now()):
         return False
     if found.account.id != user_id or found.actor_id is not None:
-        sessions.sign_out(session_id=found.id, user_id=found.account.id, actor_id=found.actor_id)
+        sessions.sign_out(session_id=found.id, user_id=found.account.id, actor_id=found.actor_id, leaves_kept=True)
         return False
     return _end(found.id)
 

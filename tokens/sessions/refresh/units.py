@@ -122,11 +122,9 @@ def _used_afterwards(session: StoredSession) -> None:
     that were on their way at that moment mean nothing. 1 query, and what ending takes.
     """
     grace = timedelta(seconds=settings.IRONAUTH_REFRESH_GRACE_S)
-    if (
-        session.client_id != FIRST_PARTY_CLIENT
-        or session.revoked_at is None
-        or session.revoked_at + grace > clock.now()
-    ):
+    if session.client_id != FIRST_PARTY_CLIENT:
+        return
+    if session.revoked_at is not None and session.revoked_at + grace > clock.now():
         return
     with transaction.atomic():
         if _end_what_goes_on(session):

@@ -365,3 +365,42 @@ async def test_never_to_another_site(browser: httpx.AsyncClient, client: Any, th
     assert answer.headers["location"] == HOME
     browser.cookies.clear()
     assert to(await browser.get(ACCOUNTS, params={"next": there})) == (SIGN_IN, HOME)
+
+
+@pytest.mark.parametrize("act", ["sign out", "throw out", "sign in again"])
+async def test_what_stays_ends_with_the_session_it_goes_on_from(browser: httpx.AsyncClient, act: str) -> None:
+    """Its owner signs out, throws it out from elsewhere, or signs in anew: a thief's copy stays signed in nowhere."""
+    anne = await person("anne")
+    await at_pages(browser, anne.email)
+    (own,) = await live(FIRST_PARTY_CLIENT)
+    thief = with_cookies(browser, refresh_token=browser.cookies["refresh_token"])
+    await press(thief, "other")
+    assert len(await live(SSO_CLIENT)) == 1
+    if act == "sign out":
+        assert (await browser.post("/api/v1/access/logout")).status_code == 204
+    elif act == "throw out":
+        pair = (
+            await thief.post(SIGNIN, json={"email": anne.email, "password": PASSWORD}, headers={"Cookie": ""})
+        ).json()
+        elsewhere = {"Authorization": f"Bearer {pair['access_token']}", "Cookie": ""}
+        assert (await thief.delete(f"/api/v1/access/sessions/{own.pk}", headers=elsewhere)).status_code == 204
+    else:
+        await at_pages(browser, anne.email)
+    assert not await live(SSO_CLIENT)
+
+
+async def test_a_chain_ends_with_its_first_session(browser: httpx.AsyncClient) -> None:
+    """Going on from what goes on does not lead away from the session that it all began in."""
+    anne = await person("anne")
+    await at_pages(browser, anne.email)
+    thief = with_cookies(browser, refresh_token=browser.cookies["refresh_token"])
+    await press(thief, "other")
+    second = with_cookies(browser, sso_others=thief.cookies["sso_others"])
+    await press(second, "account", anne.email)
+    third = with_cookies(browser, refresh_token=second.cookies["refresh_token"])
+    await press(third, "other")
+    assert len(await live(SSO_CLIENT)) == 2
+    with clock.shifted(60):
+        assert (await browser.post(REFRESH)).status_code == 401
+    assert not await live(SSO_CLIENT)
+    assert not await live(FIRST_PARTY_CLIENT)
