@@ -238,6 +238,7 @@ async def lists(shown: Watched, site: Site) -> None:
         await shown.go(f"/admin/tokens/{name}/")
         await shown.look(f"admin-{name}s")
         await page.set_viewport_size({"width": 390, "height": 844})
+        await expect(page.locator("#changelist .as-rows")).to_have_count(1)
         assert await page.evaluate(BEYOND) == 0, name
     await page.set_viewport_size({"width": 1280, "height": 900})
     await on_a_phone(shown)

@@ -31,6 +31,8 @@ TOO_WIDE: Final = """() => {
   const named = (one) => `${one.localName}#${one.id}.${one.className}`;
   return [`${document.documentElement.scrollWidth} px`, ...wide.slice(-3).map(named)];
 }"""
+#: Waits until what a script does at another width is done, by two frames.
+RESIZED: Final = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
 #: Colours that are on their way from one theme to the other are judged as they will be.
 ARRIVE: Final = "() => document.getAnimations().forEach((animation) => animation.finish())"
 #: Asks axe-core, which looks for reasons only where something is wrong and fetches nothing a second time.
@@ -164,9 +166,7 @@ class Watched:
         if judges:
             await self.page.evaluate(AXE_SCRIPT)
         for width, height, colours in self.views or VIEWS:
-            await self.page.set_viewport_size({"width": width, "height": height})
-            await self.page.emulate_media(color_scheme=colours)
-            await self.page.evaluate(ARRIVE)
+            await self._turn(width, height, colours)
             seen = f"{name} at {width} px, {colours}"
             wide = await self.page.evaluate(TOO_WIDE)
             if wide:
@@ -197,10 +197,16 @@ class Watched:
         self.judged.add(OWN.sub("", await self.page.content()))
         return len(self.judged) == size
 
+    async def _turn(self, width: int, height: int, colours: Literal["light", "dark"]) -> None:
+        """Show the page in another size and theme, and wait until it has taken both."""
+        await self.page.set_viewport_size({"width": width, "height": height})
+        await self.page.emulate_media(color_scheme=colours)
+        if self.scripts:
+            await self.page.evaluate(RESIZED)
+        await self.page.evaluate(ARRIVE)
+
     async def _photograph(self, name: str) -> None:
         """Keep a picture of what is shown, on a phone and a desktop, by day and at night."""
         for width, height, colours in PICTURED:
-            await self.page.set_viewport_size({"width": width, "height": height})
-            await self.page.emulate_media(color_scheme=colours)
-            await self.page.evaluate(ARRIVE)
+            await self._turn(width, height, colours)
             await self.page.screenshot(path=Path(PICTURES) / f"{name}-{width}-{colours}.png", full_page=True)
