@@ -35,7 +35,8 @@ from accounts.audit import recording as audit
 from accounts.errors import MfaEnrolmentRequired
 from ironauth.infrastructure.api.paging import Page, listed
 from ironauth.infrastructure.api.parsers import validated_query
-from ironauth.infrastructure.api.views import ApiRequest, AsyncAPIView, Handler
+from ironauth.infrastructure.api.resources import ResourceView
+from ironauth.infrastructure.api.views import ApiRequest, Handler
 from ironauth.infrastructure.core.errors import PermissionDenied
 from ironauth.infrastructure.db.unit_of_work import database
 
@@ -150,7 +151,7 @@ class RolePermission(StaffPermission):
     }
 
 
-class StaffView(AsyncAPIView):
+class StaffView(ResourceView):
     """A view whose units of work ask for the caller's rights themselves: one trip to a database thread less.
 
     A caller who lacks them is told that first, whatever else is wrong with the request: when a handler fails, the

@@ -3,7 +3,7 @@
 import uuid
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from django.contrib.auth.hashers import make_password
 from django.db import IntegrityError
@@ -18,7 +18,9 @@ from accounts.passwords import hashing as passwords
 from accounts.passwords.breached import require_unbreached
 from accounts.staff import units as staff_units
 from accounts.staff.roles import units as role_units
+from accounts.users import queries as user_queries
 from accounts.users.outputs import RoleOut, UserOut
+from ironauth.infrastructure.api.conditional import Edited
 from ironauth.infrastructure.api.paging import Page
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.errors import FieldError, NotFound, ValidationFailed
@@ -26,6 +28,9 @@ from ironauth.infrastructure.core.ids import first_id_at
 from ironauth.infrastructure.db.faults import refers_to_nothing
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.telemetry.logs import get_logger
+
+#: A user, as ``get_user`` shows them, for changes under a condition.
+EDITED: Final = Edited(show=staff_units.user_by_id, lock=user_queries.lock)
 
 
 async def list_users(*, actor_id: uuid.UUID, filters: Mapping[str, Any]) -> Page[UserOut]:

@@ -80,6 +80,7 @@ class UserView(StaffView):
 
     permission_classes = (IsAuthenticated, UserPermission)
     rights_in_unit = frozenset({"GET", "PATCH", "DELETE"})
+    edited = staff_services.EDITED
 
     @extend_schema(
         operation_id="users_read",

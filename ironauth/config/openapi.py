@@ -24,6 +24,9 @@ cookie need a same-origin `Origin` or `Sec-Fetch-Site`, or a trusted origin, els
 **Errors** are RFC 9457 `application/problem+json` with a stable `code`; bad input is `400` and names every bad field.
 `429` and `503` carry `Retry-After`. Unknown JSON fields are ignored and never assigned. Bodies over 64 KiB are `413`.
 
+**Editing.** Single resources that can be changed answer GET with an `ETag`. A change with that ETag as `If-Match` is
+`412` where somebody else was faster. `If-None-Match` on GET answers `304` while nothing has changed.
+
 **Lists** answer `results` and the addresses `next` and `previous`, null at the ends. Follow them as they are: they have
 the `cursor`. `page_size` says how many rows a page has. Short lists are plain arrays.
 
@@ -62,6 +65,11 @@ HEADERS: Final[dict[str, dict[str, object]]] = {
         "description": "What is left of the caller's own count: `r` for the next `t` seconds; a refusal has `r=0`.",
         "schema": _HEADER_TEXT,
         "example": '"sign_up";r=29;t=3600',
+    },
+    "ETag": {
+        "description": "The state that GET shows, for If-Match and If-None-Match; strong (RFC 9110 §8.8.3).",
+        "schema": _HEADER_TEXT,
+        "example": '"Zk3x9QkPl0NTpcxQkiM0nA"',
     },
     "Deprecation": {"description": "Since when it is deprecated (RFC 9745).", "required": True, "schema": _HEADER_TEXT},
     "Sunset": {"description": "After when it may be gone (RFC 8594).", "required": True, "schema": _HEADER_TEXT},

@@ -2,7 +2,7 @@
 
 import uuid
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from django.db import IntegrityError
 
@@ -10,8 +10,12 @@ from accounts.access.rights import VIEW_ROLES, for_holder
 from accounts.errors import RoleExists, RoleProtected
 from accounts.staff.roles import units
 from accounts.users.outputs import RoleOut
+from ironauth.infrastructure.api.conditional import Edited
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.telemetry.logs import get_logger
+
+#: A role, as ``get_role`` shows it, for changes under a condition.
+EDITED: Final = Edited(show=units.role_by_name, lock=units.lock)
 
 
 async def get_role(*, actor_id: uuid.UUID, role: str) -> RoleOut:

@@ -106,6 +106,15 @@ def role_by_name(name: str) -> RoleOut:
     return _role_out(_existing(name))
 
 
+def lock(name: str) -> None:
+    """Lock one role until the transaction ends.
+
+    Raises:
+        NotFound: There is none of this name.
+    """
+    _existing(name, locked=True)
+
+
 def change_role(*, actor_id: uuid.UUID, name: str, values: Mapping[str, Any]) -> RoleOut:
     """Change the name of a role or what it grants; what keeps its value is no change and leaves no trace.
 

@@ -21,6 +21,7 @@ class RoleView(StaffView):
 
     permission_classes = (IsAuthenticated, RolePermission)
     rights_in_unit = frozenset({"GET", "PATCH", "DELETE"})
+    edited = services.EDITED
 
     @extend_schema(
         operation_id="roles_read",

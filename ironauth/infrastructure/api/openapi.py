@@ -13,11 +13,12 @@ import msgspec
 from django.core.exceptions import ImproperlyConfigured
 from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.plumbing import ResolvedComponent
-from drf_spectacular.utils import Direction, OpenApiResponse
+from drf_spectacular.utils import Direction, OpenApiParameter, OpenApiResponse
 
 from ironauth.config.openapi import STAFF_CHAPTERS, TAGS_BY_PATH
 from ironauth.infrastructure.api import openapi_errors as error_answers
 from ironauth.infrastructure.api import openapi_examples
+from ironauth.infrastructure.api.conditional import PreconditionFailed, is_reading
 from ironauth.infrastructure.api.deprecation import Deprecation, deprecation_of
 from ironauth.infrastructure.api.openapi_errors import PROBLEM_MEDIA_TYPE, REFERENCE, Kind, OAuthErrors, Usual
 from ironauth.infrastructure.core.errors import DomainError, FieldError
@@ -27,6 +28,11 @@ type JsonSchema = dict[str, Any]
 #: Header fields of answers; the document describes each once and refers to it.
 _OF_ENDING: Final = ("Deprecation", "Sunset")
 _OF_COUNTED: Final = ("RateLimit-Policy", "RateLimit")
+#: Header fields of requests about a resource that is edited.
+_CONDITIONS: Final = {
+    "If-Match": "The ETag of the state that the request is about; `412` where it is another one by now.",
+    "If-None-Match": "An ETag that the caller has: GET answers `304` while that is the state.",
+}
 
 
 class Schema(AutoSchema):
@@ -54,7 +60,7 @@ class Schema(AutoSchema):
         ending = self._deprecation()
         if ending is not None:
             operation["description"] = f"{ending.words()}\n\n{operation.get('description', '')}".strip()
-        _add_headers(operation, is_ending=ending is not None)
+        _add_headers(operation, is_ending=ending is not None, of_resource=self._of_resource())
         openapi_examples.add_examples(operation)
         return operation
 
@@ -63,6 +69,18 @@ class Schema(AutoSchema):
 
     def _deprecation(self) -> Deprecation | None:
         return deprecation_of(getattr(self.view, self.method.lower(), None))
+
+    def get_override_parameters(self) -> list[Any]:
+        """Return the header fields that make this kind of operation safe to do twice or at once."""
+        names = _CONDITIONS if self._is_conditional() else {}
+        return [OpenApiParameter(name, str, OpenApiParameter.HEADER, description=says) for name, says in names.items()]
+
+    def _is_conditional(self) -> bool:
+        return getattr(self.view, "edited", None) is not None and self.method != "POST"
+
+    def _of_resource(self) -> tuple[str, ...]:
+        """Return the header fields of its answers that tell the state of a resource."""
+        return ("ETag",) if self._is_conditional() and self.method != "DELETE" else ()
 
     def get_request_serializer(self) -> Any:
         """Return nothing: a view without ``@extend_schema(request=…)`` reads no body."""
@@ -104,6 +122,10 @@ class Schema(AutoSchema):
             bodies = {code: self._get_response_for_code(declared, code, direction=direction)}
         for usual in self._usual_errors().values():
             bodies.setdefault(str(usual.status), self._problem(str(usual.status), (), usual.description))
+        if self._is_conditional():
+            bodies["412"] = self._problem("412", [PreconditionFailed.code], PreconditionFailed.detail)
+            if is_reading(self.method):
+                bodies["304"] = {"description": "It is as If-None-Match says."}
         everything = REFERENCE.format(name=self._add_problem("default", error_answers.anywhere(), ()))
         bodies.setdefault(
             "default",
@@ -207,12 +229,13 @@ def _is_wire_type(candidate: object) -> bool:
     return isinstance(candidate, type) and issubclass(candidate, msgspec.Struct)
 
 
-def _add_headers(operation: JsonSchema, *, is_ending: bool) -> None:
+def _add_headers(operation: JsonSchema, *, is_ending: bool, of_resource: Sequence[str]) -> None:
     """Add to every answer of an operation the header fields that it carries.
 
     Args:
         operation: The operation, with its answers. One that can be throttled tells of rate limits in all of them.
         is_ending: Whether it is deprecated.
+        of_resource: What its good answers tell of the resource.
     """
     counted = _OF_COUNTED if "429" in operation["responses"] else ()
     for status, answer in operation["responses"].items():
@@ -220,5 +243,6 @@ def _add_headers(operation: JsonSchema, *, is_ending: bool) -> None:
         names += ["WWW-Authenticate"] if status == "401" else []
         names += ["Retry-After"] if status in ("429", "503") else []
         names += counted if status.startswith("2") or status in ("401", "429") else ()
+        names += of_resource if status.startswith("2") or status == "304" else ()
         names += _OF_ENDING if is_ending else ()
         answer.setdefault("headers", {}).update({name: {"$ref": f"#/components/headers/{name}"} for name in names})

@@ -5,8 +5,10 @@ import math
 import os
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from typing import Any
 
 from django.conf import settings
 from django.core.signals import setting_changed
@@ -49,6 +51,25 @@ def tidy_connections() -> None:
             connection.close_if_unusable_or_obsolete()
         except Error:
             drop_connections()
+
+
+type Unit = Callable[[], Any]
+#: What the units of work of this request are made into before ``write`` runs them; None for nearly every request.
+_around: ContextVar[Callable[[Unit], Unit] | None] = ContextVar("around_write", default=None)
+
+
+@contextmanager
+def around_write(around: Callable[[Unit], Unit]) -> Iterator[None]:
+    """Have every ``DatabasePool.write`` in this context do something more, in the same transaction.
+
+    Args:
+        around: Gets the unit of work and returns the one that runs in its place; called on the event loop.
+    """
+    token = _around.set(around)
+    try:
+        yield
+    finally:
+        _around.reset(token)
 
 
 #: Retry-After of a 503; seconds. The fault matrix asks for at most 2.
@@ -102,7 +123,9 @@ class DatabasePool:
         broke before COMMIT was sent, or the server chose it as the victim of a deadlock. A COMMIT that fails
         because the connection broke may have taken effect and is never repeated: Unavailable.
         """
-        return await self._run(self._writers, lambda: fn(*args, **kwargs), write=True)
+        unit: Callable[[], T] = lambda: fn(*args, **kwargs)  # noqa: E731 - a closure, as for the others
+        around = _around.get()
+        return await self._run(self._writers, unit if around is None else around(unit), write=True)
 
     async def write_autocommit[**P, T](self, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run ``fn`` where it may write, in autocommit mode: for a unit whose one writing statement decides everything.

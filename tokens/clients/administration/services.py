@@ -1,16 +1,20 @@
 """What staff and machines do with clients; async, keyword-only."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from accounts.access.rights import for_holder
+from ironauth.infrastructure.api.conditional import Edited
 from ironauth.infrastructure.api.paging import Page
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.telemetry.logs import get_logger
 from tokens.clients.administration import units
 from tokens.clients.administration.outputs import ClientOut, ClientSecretShown
 from tokens.rights import VIEW_CLIENTS
+
+#: A client, as ``get_client`` shows it, for changes under a condition.
+EDITED: Final = Edited(show=units.client_by_id, lock=units.lock)
 
 
 async def list_clients(*, actor_id: UUID, filters: Mapping[str, Any]) -> Page[ClientOut]:

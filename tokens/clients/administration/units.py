@@ -44,6 +44,15 @@ def client_by_id(client_id: UUID) -> ClientOut:
     return _shown(_found(OAuthClient.objects.filter(pk=client_id)))
 
 
+def lock(client_id: UUID) -> OAuthClient:
+    """Return one client, locked until the transaction ends.
+
+    Raises:
+        NotFound: There is none with this id.
+    """
+    return _found(OAuthClient.objects.select_for_update().filter(pk=client_id))
+
+
 def create(*, actor_id: UUID, values: Mapping[str, Any]) -> ClientSecretShown:
     """Make a client, and its secret where it has one.
 
@@ -135,7 +144,7 @@ def disable(*, actor_id: UUID, client_id: UUID) -> ClientOut:
         PermissionDenied: The caller may not change clients.
     """
     rights_of(actor_id).require(CHANGE_CLIENTS)
-    client = _locked(client_id)
+    client = lock(client_id)
     client_units.disable(client.pk, actor_id=actor_id)
     return client_by_id(client_id)
 
@@ -168,7 +177,7 @@ def delete(*, actor_id: UUID, client_id: UUID) -> None:
         PermissionDenied: The caller may not delete clients.
     """
     rights_of(actor_id).require(DELETE_CLIENTS)
-    client_units.delete(_locked(client_id), actor_id=actor_id)
+    client_units.delete(lock(client_id), actor_id=actor_id)
 
 
 def _named(text: str) -> Q:
@@ -182,14 +191,10 @@ def _target(actor_id: UUID, client_id: UUID) -> tuple[Rights, OAuthClient]:
     """Return the caller's rights and the client, locked, after the checks common to all changes."""
     rights = rights_of(actor_id)
     rights.require(CHANGE_CLIENTS)
-    client = _locked(client_id)
+    client = lock(client_id)
     if rules.is_superusers(client):
         rights.require_superuser("change a client that acts for everybody or administers")
     return rights, client
-
-
-def _locked(client_id: UUID) -> OAuthClient:
-    return _found(OAuthClient.objects.select_for_update().filter(pk=client_id))
 
 
 def _found(clients: Any) -> OAuthClient:

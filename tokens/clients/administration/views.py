@@ -74,6 +74,7 @@ class ClientView(StaffView):
 
     permission_classes = (IsAuthenticated, ClientPermission)
     rights_in_unit = frozenset({"GET", "PATCH", "DELETE"})
+    edited = services.EDITED
 
     @extend_schema(
         operation_id="clients_read",

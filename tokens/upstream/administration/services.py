@@ -1,7 +1,7 @@
 """What superusers and machines do with sign-in providers; async, keyword-only."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from django.db import IntegrityError
@@ -9,12 +9,16 @@ from django.db import IntegrityError
 from accounts.access.rights import for_holder
 from accounts.access.scopes import SEE_PROVIDERS
 from accounts.lockout import rate_limits
+from ironauth.infrastructure.api.conditional import Edited
 from ironauth.infrastructure.core.errors import FieldError, ValidationFailed
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.http import client_context
 from ironauth.infrastructure.telemetry.logs import get_logger
 from tokens.upstream.administration import trial, units
 from tokens.upstream.administration.outputs import SignInProviderOut, TrialOut
+
+#: A provider, as ``get_provider`` shows it, for changes under a condition.
+EDITED: Final = Edited(show=units.provider_by_slug, lock=units.lock)
 
 
 async def list_providers(*, actor_id: UUID) -> list[SignInProviderOut]:

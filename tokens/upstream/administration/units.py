@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 from uuid import UUID
 
+from django.db.models import QuerySet
+
 from accounts.access.rights import rights_of
 from accounts.access.scopes import CHANGE_PROVIDERS
 from accounts.federation.models import UpstreamProvider
@@ -30,6 +32,15 @@ def provider_by_slug(slug: str) -> SignInProviderOut:
         NotFound: There is none of this short name.
     """
     return provider_out(_row(slug))
+
+
+def lock(slug: str) -> UpstreamProvider:
+    """Return one provider, locked until the transaction ends.
+
+    Raises:
+        NotFound: There is none of this short name.
+    """
+    return _row(slug, UpstreamProvider.objects.select_for_update())
 
 
 def row_to_try(*, actor_id: UUID, slug: str) -> UpstreamProvider:
@@ -81,7 +92,7 @@ def change(*, actor_id: UUID, slug: str, values: Mapping[str, Any]) -> SignInPro
         ValidationFailed: Naming every bad field, and what would leave people without a way in.
     """
     rights_of(actor_id).require(CHANGE_PROVIDERS)
-    row = _row(slug, lock=True)
+    row = lock(slug)
     stored = {name: getattr(row, name) for name in ProviderForm.Meta.fields if name != "secret"}
     form = _judged(ProviderForm(_typed({**stored, **values}), instance=row))
     if {*form.changed_data} - {LEAVE}:
@@ -102,15 +113,14 @@ def delete(*, actor_id: UUID, slug: str) -> None:
         ProviderEnabled: It is switched on.
     """
     rights_of(actor_id).require(CHANGE_PROVIDERS)
-    row = _row(slug, lock=True)
+    row = lock(slug)
     if row.enabled:
         raise ProviderEnabled
     queries.remove(row, actor_id=actor_id)
 
 
-def _row(slug: str, *, lock: bool = False) -> UpstreamProvider:
-    rows = UpstreamProvider.objects.select_for_update() if lock else UpstreamProvider.objects.all()
-    row = rows.filter(slug=slug).first()
+def _row(slug: str, rows: "QuerySet[UpstreamProvider] | None" = None) -> UpstreamProvider:
+    row = (UpstreamProvider.objects.all() if rows is None else rows).filter(slug=slug).first()
     if row is None:
         raise NotFound(_NO_PROVIDER)
     return row

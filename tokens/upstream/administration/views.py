@@ -70,6 +70,7 @@ class ProviderView(StaffView):
 
     permission_classes = (IsAuthenticated, ProviderPermission)
     rights_in_unit = frozenset({"GET", "PATCH", "DELETE"})
+    edited = services.EDITED
 
     @extend_schema(
         operation_id="providers_read",
