@@ -16,10 +16,20 @@ class GrantType(StrEnum):
 
 
 class ResponseMode(StrEnum):
-    """How the answer to an authorization request gets to the client (OAuth 2.0 Form Post Response Mode)."""
+    """How the answer to an authorization request gets to the client (OAuth 2.0 Form Post Response Mode).
+
+    Those of JWTs are of JARM §2.3; ``jwt`` is ``query.jwt`` where the answer is a code.
+    """
 
     QUERY = "query"
     FORM_POST = "form_post"
+    JWT = "jwt"
+    QUERY_JWT = "query.jwt"
+    FORM_POST_JWT = "form_post.jwt"
+
+
+#: Modes in which the answer is one signed JWT, the parameter ``response``.
+SIGNED_MODES: Final = frozenset({ResponseMode.JWT, ResponseMode.QUERY_JWT, ResponseMode.FORM_POST_JWT})
 
 
 class Scope(StrEnum):

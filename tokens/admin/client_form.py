@@ -130,7 +130,9 @@ class ClientForm(ModelForm):
     other_scopes = LinesField(
         rows=2, help_text="Scopes of your own services, such as reports:read; one to a line. They are in the tokens."
     )
-    jwks = KeysField(label="Public keys", help_text="A JWK set, for a signed assertion only. Public keys only.")
+    jwks = KeysField(
+        label="Public keys", help_text="A JWK set, for a signed assertion and signed requests. Public keys only."
+    )
     new_id = NewIdField(required=False, widget=forms.HiddenInput)
 
     class Meta:
@@ -149,6 +151,8 @@ class ClientForm(ModelForm):
             "require_par": "Requests have to be pushed (PAR)",
             "dpop": "Tokens bound to a key (DPoP)",
             "id_token_alg": "Signature algorithm",
+            "request_object_signing_alg": "Signed requests",
+            "authorization_signed_response_alg": "Signed answers",
             "subject_type": "Subjects",
             "access_token_s": "Access token",
             "session_idle_s": "Session without use",
@@ -161,6 +165,8 @@ class ClientForm(ModelForm):
             "profile": "The rules that it keeps, and that its requests are judged by.",
             "require_pkce": "Always, but for software that cannot do it: the profile oidc.",
             "id_token_alg": "RS256: every library verifies it. Ed25519 and ES256 are shorter and faster.",
+            "request_object_signing_alg": "What the application signs its requests by (RFC 9101), with its keys.",
+            "authorization_signed_response_alg": "What signs answers where the application asks for signed ones.",
             "sector": "A host name, for pairwise subjects: clients of one sector see the same.",
         }
         widgets: ClassVar[dict[str, forms.Widget]] = {

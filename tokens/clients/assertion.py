@@ -105,7 +105,7 @@ def verified(text: str, *, client_id: str, jwks: Mapping[str, Any], profile: Pro
 
     """
     try:
-        header = _header(text)
+        header = read_header(text, types=TYPES)
         claims = msgspec.convert(codec.payload_of(text), _Claims)
     except InvalidToken as error:
         raise AssertionRefused(error.reason) from error
@@ -113,7 +113,7 @@ def verified(text: str, *, client_id: str, jwks: Mapping[str, Any], profile: Pro
         raise AssertionRefused("claims") from error
     if header["alg"] not in profile.signing:
         raise AssertionRefused("alg")
-    if not any(has_signed(key, header["alg"], text) for key in _candidates(header, jwks)):
+    if not is_signed_by(jwks, header, text):
         raise AssertionRefused("key")
     _require_in_force(claims, client_id=client_id, now=clock.unix(), audiences=_audiences(profile))
     digest = sha256(f"{client_id}\0{claims.jti}".encode()).digest()
@@ -146,18 +146,37 @@ def _require_in_force(claims: _Claims, *, client_id: str, now: float, audiences:
         raise AssertionRefused("jti")
 
 
-def _header(text: str) -> dict[str, Any]:
-    """Return the header; raise ``InvalidToken`` for one that is no assertion's.
+def read_header(text: str, *, types: frozenset[str], longest: int = MAX_TOKEN_BYTES) -> dict[str, Any]:
+    """Return the header of what a client has signed, unverified.
 
     A key in it (``jwk``, ``jku``, ``x5u``, ``x5c``) is never looked at.
+
+    Args:
+        text: The JWT as it was received.
+        types: What it may call itself, in lower case; without a name it is a ``jwt``.
+        longest: Bytes; a longer text is refused unread.
+
+    Raises:
+        InvalidToken: It is no signed JWT, is another kind of token, or names an algorithm that is not known here.
     """
-    header = codec.header_of(text)
+    header = codec.header_of(text, longest=longest)
     typ = header.get("typ", "JWT")
-    if not isinstance(typ, str) or typ.lower().removeprefix("application/") not in TYPES:
+    if not isinstance(typ, str) or typ.lower().removeprefix("application/") not in types:
         raise InvalidToken("typ")
     if "crit" in header or "b64" in header or header.get("alg") not in ALGORITHM_NAMES:
         raise InvalidToken("alg")
     return header
+
+
+def is_signed_by(jwks: Mapping[str, Any], header: dict[str, Any], text: str) -> bool:
+    """Return whether one of a client's registered keys has signed the text.
+
+    Args:
+        jwks: The client's registered public keys.
+        header: From ``read_header``.
+        text: The JWT in compact form.
+    """
+    return any(has_signed(key, header["alg"], text) for key in _candidates(header, jwks))
 
 
 def _candidates(header: dict[str, Any], jwks: Mapping[str, Any]) -> list[OKPKey | ECKey | RSAKey]:

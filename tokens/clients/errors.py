@@ -123,7 +123,14 @@ class RequestNotSupported(OAuthError):
     """A request object by value (OpenID Connect Core §3.1.2.6)."""
 
     error = "request_not_supported"
-    detail = "Request objects are not supported: send the parameters themselves, or push them to /oauth/par."
+    detail = "This client sends no request objects: send the parameters themselves, or push them to /oauth/par."
+
+
+class InvalidRequestObject(OAuthError):
+    """A request object that is not good, or not the client's (RFC 9101 §6.3)."""
+
+    error = "invalid_request_object"
+    detail = "The request object is not good, not for this server, or not signed by this client."
 
 
 class RequestUriNotSupported(OAuthError):

@@ -20,6 +20,8 @@ ALGORITHMS: Final[Mapping[tuple[str, str], frozenset[str]]] = {
     ("EC", "P-256"): frozenset({"ES256"}),
     ("RSA", ""): frozenset({"RS256", "PS256"}),
 }
+#: The two names of one signature (RFC 8037 §3.1, RFC 9864 §2.2).
+NAMES: Final = dict.fromkeys(("EdDSA", "Ed25519"), frozenset({"EdDSA", "Ed25519"}))
 COORDINATE_BYTES: Final = 32  # P-256 and Ed25519
 RSA_BITS: Final = (2_048, 8_192)  # RFC 7518 §3.3; verifying with more takes longer than a request should
 RSA_EXPONENTS: Final = (3, 2**32 - 1)
@@ -47,6 +49,19 @@ def problem_of(jwks: object) -> str | None:
         if problem is not None:
             return f"Key {at} {problem}."
     return None
+
+
+def can_sign(jwks: Mapping[str, Any], alg: str) -> bool:
+    """Return whether one of the keys may have signed by this algorithm.
+
+    Args:
+        jwks: A set that ``problem_of`` has passed.
+        alg: The algorithm.
+    """
+    return any(
+        alg in ALGORITHMS[key["kty"], key.get("crv", "")] and key.get("alg", alg) in NAMES.get(alg, {alg})
+        for key in jwks["keys"]
+    )
 
 
 def _is_storable(jwks: object) -> bool:

@@ -53,6 +53,9 @@ class OAuthClient(models.Model):
         access_token_s: Seconds; empty for the setting's own, as with the other lifetimes.
         session_idle_s: Seconds.
         session_absolute_s: Seconds.
+        request_object_signing_alg: What has to sign request objects (RFC 9101 §10.5).
+        authorization_signed_response_alg: What signs the answers that are JWTs (JARM §3, RFC 9701 §6); Ed25519 as for
+            ID tokens.
         sector: The host that a pairwise client shares its ``sub`` values with. A change, once people have signed in,
             makes them strangers.
         disabled_at: Ends everything the client holds at once.
@@ -85,12 +88,22 @@ class OAuthClient(models.Model):
         OIDC = "oidc", "OpenID Connect: older libraries without PKCE"
         NATIVE = "native", "Native: on people's devices"
         FAPI2 = "fapi2", "FAPI 2.0 Security Profile"
+        MESSAGE_SIGNING = "fapi2-message-signing", "FAPI 2.0 Message Signing"
 
     class IdTokenAlg(models.TextChoices):
         """What signs the client's ID tokens; Ed25519 goes by the name that IRONAUTH_JWT_ALG says."""
 
         ED25519 = "ed25519", "Ed25519"
         ES256 = "ES256", "ES256"
+        RS256 = "RS256", "RS256"
+
+    class RequestAlg(models.TextChoices):
+        """What signs the client's request objects (RFC 9101); empty: it sends none."""
+
+        NONE = "", "None: request objects are refused"
+        PS256 = "PS256", "PS256"
+        ES256 = "ES256", "ES256"
+        EDDSA = "EdDSA", "EdDSA"
         RS256 = "RS256", "RS256"
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -130,7 +143,18 @@ class OAuthClient(models.Model):
         db_default=False,
         help_text="Put name, address and roles into the ID token too, for software that does not ask userinfo.",
     )
-    jwks = models.JSONField(null=True, blank=True)  # public keys of private_key_jwt: RFC 7517 §5
+    request_object_signing_alg = models.CharField(
+        max_length=8,
+        choices=RequestAlg,
+        default=RequestAlg.NONE,
+        db_default=RequestAlg.NONE.value,
+        blank=True,
+        verbose_name="signed request objects",
+    )
+    authorization_signed_response_alg = models.CharField(
+        max_length=8, choices=IdTokenAlg, default=IdTokenAlg.ED25519, db_default=IdTokenAlg.ED25519.value
+    )
+    jwks = models.JSONField(null=True, blank=True)  # public keys of what the client signs: RFC 7517 §5
     access_token_s = models.PositiveIntegerField(null=True, blank=True)
     session_idle_s = models.PositiveIntegerField(null=True, blank=True)
     session_absolute_s = models.PositiveIntegerField(null=True, blank=True)

@@ -72,4 +72,11 @@ PRESETS: Final = {
     "fapi2": _preset(
         "FAPI 2.0 client", _SECRET, _LASTING, [*_PEOPLE, Scope.OFFLINE_ACCESS.value], profile=_PROFILE.FAPI2.value
     ),
+    "fapi2-message-signing": _preset(
+        "FAPI 2.0 client with signed messages",
+        _SECRET,
+        _LASTING,
+        [*_PEOPLE, Scope.OFFLINE_ACCESS.value],
+        profile=_PROFILE.MESSAGE_SIGNING.value,
+    ),
 }

@@ -16,6 +16,7 @@ from tokens.protocol import PROOF_ALGORITHMS
 #: FAPI 2.0 §5.3.2.1: a client that never got the answer asks again, and a thief has not the key.
 FAPI2_GRACE_S: Final = 60
 _AUTH, _DPOP, _ALG = OAuthClient.AuthMethod, OAuthClient.Policy, OAuthClient.IdTokenAlg
+_REQUEST: Final = OAuthClient.RequestAlg
 
 
 class Demand(NamedTuple):
@@ -42,6 +43,8 @@ class Profile(NamedTuple):
         signing: Algorithms that its assertions and proofs may be signed with.
         issuer_alone: Whether the audience of an assertion has to be the issuer, as one text (FAPI 2.0 §5.3.2.1).
         grace_s: Seconds for which the refresh token before the newest one works, at least.
+        signed_requests: Whether authorization requests have to be signed (``require_signed_request_object``).
+        dated_requests: Whether a request object has to say from when it is good (FAPI 2.0 Message Signing §5.3.1).
     """
 
     words: str
@@ -50,6 +53,8 @@ class Profile(NamedTuple):
     signing: frozenset[str] = frozenset(PROOF_ALGORITHMS)
     issuer_alone: bool = False
     grace_s: int = 0
+    signed_requests: bool = False
+    dated_requests: bool = False
 
 
 def _is_public(client: OAuthClient) -> bool:
@@ -78,6 +83,48 @@ def _has_key_for(algorithms: frozenset[str]) -> Callable[[OAuthClient], bool]:
 
 
 _FAPI2_SIGNING: Final = frozenset(PROOF_ALGORITHMS) - {"RS256"}
+_FAPI2_INITIAL: Final[Mapping[str, Any]] = {
+    "auth_method": _AUTH.PRIVATE_KEY_JWT.value,
+    "require_pkce": True,
+    "require_par": True,
+    "dpop": _DPOP.REQUIRED.value,
+    "id_token_alg": _ALG.ED25519.value,
+}
+_FAPI2_DEMANDS: Final = (
+    Demand(
+        "auth_method",
+        lambda client: client.auth_method == _AUTH.PRIVATE_KEY_JWT,
+        "FAPI 2.0 clients prove who they are by a signed assertion: choose private_key_jwt.",
+    ),
+    Demand(
+        "jwks",
+        _has_key_for(_FAPI2_SIGNING),
+        "FAPI 2.0 assertions are signed by PS256, ES256 or EdDSA: add a key for one of them.",
+    ),
+    Demand("require_pkce", lambda client: client.require_pkce, "FAPI 2.0 demands PKCE: require it."),
+    Demand("require_par", lambda client: client.require_par, "FAPI 2.0 requests are pushed: require PAR."),
+    Demand(
+        "dpop",
+        lambda client: client.dpop == _DPOP.REQUIRED,
+        "FAPI 2.0 tokens are bound to a key: make DPoP required.",
+    ),
+    Demand("redirect_uris", _only_https, "FAPI 2.0 answers to https:// addresses alone: leave the others out."),
+    Demand(
+        "id_token_alg",
+        lambda client: client.id_token_alg != _ALG.RS256,
+        "FAPI 2.0 signs nothing by RS256: choose ES256 or ed25519.",
+    ),
+    Demand(
+        "request_object_signing_alg",
+        lambda client: client.request_object_signing_alg != _REQUEST.RS256,
+        "FAPI 2.0 requests are not signed by RS256: choose PS256, ES256 or EdDSA.",
+    ),
+    Demand(
+        "authorization_signed_response_alg",
+        lambda client: client.authorization_signed_response_alg != _ALG.RS256,
+        "FAPI 2.0 signs nothing by RS256: choose ES256 or ed25519.",
+    ),
+)
 #: By the value of ``OAuthClient.profile``.
 PROFILES: Final[Mapping[str, Profile]] = {
     OAuthClient.Profile.OAUTH21: Profile(
@@ -112,41 +159,29 @@ PROFILES: Final[Mapping[str, Profile]] = {
     ),
     OAuthClient.Profile.FAPI2: Profile(
         "Banks, health, government: the FAPI 2.0 Security Profile.",
-        {
-            "auth_method": _AUTH.PRIVATE_KEY_JWT.value,
-            "require_pkce": True,
-            "require_par": True,
-            "dpop": _DPOP.REQUIRED.value,
-            "id_token_alg": _ALG.ED25519.value,
-        },
+        _FAPI2_INITIAL,
+        _FAPI2_DEMANDS,
+        signing=_FAPI2_SIGNING,
+        issuer_alone=True,
+        grace_s=FAPI2_GRACE_S,
+        dated_requests=True,
+    ),
+    OAuthClient.Profile.MESSAGE_SIGNING: Profile(
+        "The same with signed requests, which nobody can deny: FAPI 2.0 Message Signing.",
+        {**_FAPI2_INITIAL, "request_object_signing_alg": _REQUEST.ES256.value},
         (
+            *_FAPI2_DEMANDS,
             Demand(
-                "auth_method",
-                lambda client: client.auth_method == _AUTH.PRIVATE_KEY_JWT,
-                "FAPI 2.0 clients prove who they are by a signed assertion: choose private_key_jwt.",
-            ),
-            Demand(
-                "jwks",
-                _has_key_for(_FAPI2_SIGNING),
-                "FAPI 2.0 assertions are signed by PS256, ES256 or EdDSA: add a key for one of them.",
-            ),
-            Demand("require_pkce", lambda client: client.require_pkce, "FAPI 2.0 demands PKCE: require it."),
-            Demand("require_par", lambda client: client.require_par, "FAPI 2.0 requests are pushed: require PAR."),
-            Demand(
-                "dpop",
-                lambda client: client.dpop == _DPOP.REQUIRED,
-                "FAPI 2.0 tokens are bound to a key: make DPoP required.",
-            ),
-            Demand("redirect_uris", _only_https, "FAPI 2.0 answers to https:// addresses alone: leave the others out."),
-            Demand(
-                "id_token_alg",
-                lambda client: client.id_token_alg != _ALG.RS256,
-                "FAPI 2.0 signs nothing by RS256: choose ES256 or ed25519.",
+                "request_object_signing_alg",
+                lambda client: bool(client.request_object_signing_alg),
+                "Requests of this profile are signed: choose PS256, ES256 or EdDSA.",
             ),
         ),
         signing=_FAPI2_SIGNING,
         issuer_alone=True,
         grace_s=FAPI2_GRACE_S,
+        signed_requests=True,
+        dated_requests=True,
     ),
 }
 

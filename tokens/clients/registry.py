@@ -64,6 +64,8 @@ class Client(msgspec.Struct, frozen=True):
     sector_key: bytes
     id_token_alg: str
     id_token_claims: bool
+    request_object_signing_alg: str
+    authorization_signed_response_alg: str
     jwks: Mapping[str, Any] | None
     access_token_s: int | None
     session_idle_s: int | None
@@ -79,6 +81,11 @@ class Client(msgspec.Struct, frozen=True):
     def is_public(self) -> bool:
         """Whether it can keep no secret."""
         return self.auth_method == OAuthClient.AuthMethod.NONE
+
+    @property
+    def signs_requests(self) -> bool:
+        """Whether it sends signed request objects, or has to (RFC 9101)."""
+        return bool(self.request_object_signing_alg) or self.rules.signed_requests
 
     @property
     def rules(self) -> Profile:
@@ -185,6 +192,8 @@ def read_client(client_id: UUID) -> Client | None:
         sector_key=pairwise.sector_key(row.sector or str(row.pk)) if row.is_pairwise else b"",
         id_token_alg=row.id_token_alg,
         id_token_claims=row.id_token_claims,
+        request_object_signing_alg=row.request_object_signing_alg,
+        authorization_signed_response_alg=row.authorization_signed_response_alg,
         jwks=row.jwks,
         access_token_s=row.access_token_s,
         session_idle_s=row.session_idle_s,

@@ -48,13 +48,15 @@ _CHOICES: Final[Mapping[str, type[TextChoices]]] = {
     "dpop": OAuthClient.Policy,
     "subject_type": OAuthClient.Subject,
     "id_token_alg": OAuthClient.IdTokenAlg,
+    "request_object_signing_alg": OAuthClient.RequestAlg,
+    "authorization_signed_response_alg": OAuthClient.IdTokenAlg,
 }
 
 
 def problems_of(client: OAuthClient) -> list[FieldError]:
     """Return everything that is wrong with a client's fields, each with its remedy; nothing for a good one.
 
-    No query; one for a client whose tokens are not signed with Ed25519.
+    No query; one for each algorithm other than Ed25519 that signs the client's tokens and answers.
     """
     found = [
         *_named(client),
@@ -66,6 +68,7 @@ def problems_of(client: OAuthClient) -> list[FieldError]:
         *_backchannel(client),
         *_initiates(client),
         *_proof(client),
+        *_request_objects(client),
         *_subject(client),
         *_signed(client),
         *_lifetimes(client),
@@ -233,8 +236,10 @@ def _proof(client: OAuthClient) -> Iterable[FieldError]:
     signs = client.auth_method == OAuthClient.AuthMethod.PRIVATE_KEY_JWT
     if signs and client.jwks is None:
         yield _problem("jwks", "required", "private_key_jwt needs the client's public keys: add a JWK set.")
-    elif client.jwks is not None and not signs:
-        yield _problem("jwks", "needless", "Keys are for private_key_jwt: choose it, or leave them out.")
+    elif client.jwks is not None and not signs and not client.request_object_signing_alg:
+        yield _problem(
+            "jwks", "needless", "Keys are for private_key_jwt and signed requests: choose one, or leave them out."
+        )
     elif client.jwks is not None and (problem := client_keys.problem_of(client.jwks)):
         yield _problem("jwks", "keys", problem)
     if _is_public(client) and client.resource_server:
@@ -253,6 +258,17 @@ def _proof(client: OAuthClient) -> Iterable[FieldError]:
         yield _problem(
             "require_pkce", "required", "A public client has nothing but PKCE (RFC 9700 §2.1.1): leave it required."
         )
+
+
+def _request_objects(client: OAuthClient) -> Iterable[FieldError]:
+    """Find an algorithm for request objects that none of the client's keys can have signed by."""
+    alg, field = client.request_object_signing_alg, "request_object_signing_alg"
+    if not alg or alg not in OAuthClient.RequestAlg.values:
+        return
+    if client.jwks is None:
+        yield _problem("jwks", "required", "Signed requests need the client's public keys: add a JWK set.")
+    elif not client_keys.problem_of(client.jwks) and not client_keys.can_sign(client.jwks, alg):
+        yield _problem(field, "no_key", f"None of the client's keys signs by {alg}: add one, or choose its algorithm.")
 
 
 def _subject(client: OAuthClient) -> Iterable[FieldError]:
@@ -283,19 +299,21 @@ def _subject(client: OAuthClient) -> Iterable[FieldError]:
 def _signed(client: OAuthClient) -> Iterable[FieldError]:
     """Find an algorithm that nothing here signs with. Ed25519 every installation has: access tokens need it.
 
-    Of a client without the scope openid nothing is signed but access tokens.
+    A client without the scope openid has no ID tokens.
     """
-    alg = client.id_token_alg
-    if alg not in OAuthClient.IdTokenAlg.values or alg == OAuthClient.IdTokenAlg.ED25519:
-        return
-    if not isinstance(client.scopes, list) or Scope.OPENID not in client.scopes:
-        return
-    if not SigningKey.objects.filter(family=alg, state=SigningKey.State.ACTIVE).exists():
-        yield _problem(
-            "id_token_alg",
-            "no_key",
-            f"There is no key for {alg}: run `manage.py create_signing_key --alg {alg}` first, or choose ed25519.",
-        )
+    fields = ["authorization_signed_response_alg"]
+    if isinstance(client.scopes, list) and Scope.OPENID in client.scopes:
+        fields.append("id_token_alg")
+    for field in fields:
+        alg = getattr(client, field)
+        if alg not in OAuthClient.IdTokenAlg.values or alg == OAuthClient.IdTokenAlg.ED25519:
+            continue
+        if not SigningKey.objects.filter(family=alg, state=SigningKey.State.ACTIVE).exists():
+            yield _problem(
+                field,
+                "no_key",
+                f"There is no key for {alg}: run `manage.py create_signing_key --alg {alg}` first, or choose ed25519.",
+            )
 
 
 def _lifetimes(client: OAuthClient) -> Iterable[FieldError]:

@@ -17,6 +17,9 @@ from tokens.clients.errors import InvalidClient, InvalidRequest, OAuthError
 #: What a domain error that is none of OAuth's is called here: RFC 6749 §4.1.2.1, RFC 8628 §3.5 has no closer one.
 TEMPORARILY_UNAVAILABLE = "temporarily_unavailable"
 PREFLIGHT_S = 7_200  # seconds a browser need not ask again; Chromium keeps it no longer
+#: Bytes of an authorization request, as query or form: with the path before it below the 8 KiB from which servers,
+#: ours too, answer 414.
+MAX_BYTES = 8_000
 MAX_PARAMETERS = 100  # Django's DATA_UPLOAD_MAX_NUMBER_FIELDS is 1,000; no request of ours has over 25
 
 

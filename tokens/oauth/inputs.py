@@ -55,9 +55,9 @@ class TokenQuestion(ClientInput):
 class PushInput(ClientInput):
     """Form of ``POST /oauth/par``: what would else be sent to ``/oauth/authorize`` (OpenID Connect Core §3.1.2.1)."""
 
-    response_type = TextField()
-    redirect_uri = TextField()
-    scope = TextField()
+    response_type = TextField(required=False)
+    redirect_uri = TextField(required=False)
+    scope = TextField(required=False)
     state = TextField(required=False)
     response_mode = TextField(required=False)
     nonce = TextField(required=False)
@@ -68,3 +68,4 @@ class PushInput(ClientInput):
     login_hint = TextField(required=False)
     id_token_hint = TextField(required=False)
     dpop_jkt = TextField(required=False)
+    request = TextField(required=False, help_text="All of this as a signed JWT (RFC 9101).")

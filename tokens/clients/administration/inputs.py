@@ -93,6 +93,16 @@ class ClientPatchInput(serializers.Serializer[Any]):
         required=False,
         help_text="Name, address and roles are in the ID token too, for software that does not ask userinfo.",
     )
+    request_object_signing_alg = serializers.ChoiceField(
+        required=False,
+        choices=OAuthClient.RequestAlg.choices,
+        help_text="What signs its request objects (RFC 9101); empty: it sends none.",
+    )
+    authorization_signed_response_alg = serializers.ChoiceField(
+        required=False,
+        choices=OAuthClient.IdTokenAlg.choices,
+        help_text="What signs answers that are JWTs: of authorization (JARM) and introspection (RFC 9701).",
+    )
     jwks = KeysField(required=False, allow_null=True)
     access_token_s = _seconds("Seconds an access token lives; null: as the settings say.")
     session_idle_s = _seconds("Seconds a session lives without use; null: as the settings say.")

@@ -43,6 +43,8 @@ class ClientOut(msgspec.Struct, frozen=True, kw_only=True):
     sector: str
     id_token_alg: str
     id_token_claims: bool
+    request_object_signing_alg: str
+    authorization_signed_response_alg: str
     jwks: dict[str, Any] | None
     access_token_s: int | None
     session_idle_s: int | None

@@ -114,7 +114,8 @@ def test_create_with_everything(tmp_path: Path) -> None:
         "--backchannel-logout-uri", "https://app.example.com/out",
         "--initiate-login-uri", "https://app.example.com/in", "--access-token-s", "60",
         "--session-idle-s", "3600", "--session-absolute-s", "7200", "--resource-server",
-        "--administers", "--strict-scopes", "--id-token-claims",
+        "--administers", "--strict-scopes", "--id-token-claims", "--request-object-signing-alg", "EdDSA",
+        "--authorization-signed-response-alg", "RS256",
     )  # fmt: skip
     assert made == {
         "client_id": str(OAuthClient.objects.get().pk),
@@ -136,6 +137,8 @@ def test_create_with_everything(tmp_path: Path) -> None:
         "require_par": True,
         "dpop": "required",
         "id_token_alg": "RS256",
+        "request_object_signing_alg": "EdDSA",
+        "authorization_signed_response_alg": "RS256",
         "subject_type": "pairwise",
         "sector": "example.com",
         "jwks": {"keys": [ED25519_JWK]},

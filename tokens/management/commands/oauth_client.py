@@ -37,7 +37,8 @@ OPTIONS: Final = {
     "sector": "--sector", "id_token_alg": "--id-token-alg", "jwks": "--jwks", "access_token_s": "--access-token-s",
     "session_idle_s": "--session-idle-s", "session_absolute_s": "--session-absolute-s",
     "resource_server": "--resource-server", "administers": "--administers", "profile": "--profile",
-    "require_par": "--require-par",
+    "require_par": "--require-par", "request_object_signing_alg": "--request-object-signing-alg",
+    "authorization_signed_response_alg": "--authorization-signed-response-alg",
 }  # fmt: skip
 FIELDS: Final = (*OPTIONS, "trusted", "strict_scopes", "id_token_claims")
 NO_PUBLIC: Final = "--public says that the client has no secret: leave out --auth-method, or --public."
@@ -145,7 +146,7 @@ def _add_create(parser: ArgumentParser) -> None:
     add("--redirect-uri", action="append", default=[], metavar="URI", help="where it is answered at; several times")
     add("--public", action="store_true", help="it can keep no secret: an application on a device or in a browser")
     add("--auth-method", metavar="METHOD", help="secret (default), private_key_jwt, or none: the same as --public")
-    add("--jwks", metavar="FILE", help="public keys for private_key_jwt, as a JWK set")
+    add("--jwks", metavar="FILE", help="public keys for private_key_jwt and signed requests, as a JWK set")
     grants = "authorization_code, refresh_token (default: these two), client_credentials, device_code, token-exchange"
     add("--grant", action="append", metavar="GRANT", help=grants)
     add("--scope", action="append", metavar="SCOPE", help="what it may ask for (default: who the person is)")
@@ -158,6 +159,9 @@ def _add_create(parser: ArgumentParser) -> None:
     add("--id-token-claims", action="store_true", help="name, address and roles are in the ID token too")
     add("--dpop", metavar="POLICY", help="off, optional (default), required")
     add("--id-token-alg", metavar="ALG", help="RS256 (default: every library), ES256, ed25519")
+    add("--request-object-signing-alg", metavar="ALG", help="what signs its requests (RFC 9101): PS256, ES256, EdDSA")
+    answers = "what signs answers that are asked for as JWTs: ed25519 (default), ES256, RS256"
+    add("--authorization-signed-response-alg", metavar="ALG", help=answers)
     add("--subject-type", default=OAuthClient.Subject.PUBLIC, metavar="TYPE", help="public (default) or pairwise")
     add("--sector", default="", metavar="HOST", help="clients of one sector see the same pairwise subjects")
     add("--post-logout-redirect-uri", action="append", default=[], metavar="URI", help="where to go after signing out")
@@ -198,6 +202,10 @@ def _client_of(options: dict[str, Any]) -> OAuthClient:
         sector=options["sector"],
         id_token_alg=options["id_token_alg"] or begun.get("id_token_alg", ID_TOKEN_ALG),
         id_token_claims=options["id_token_claims"],
+        request_object_signing_alg=options["request_object_signing_alg"]
+        or begun.get("request_object_signing_alg", OAuthClient.RequestAlg.NONE),
+        authorization_signed_response_alg=options["authorization_signed_response_alg"]
+        or OAuthClient.IdTokenAlg.ED25519,
         jwks=_keys(options["jwks"]) if options["jwks"] else None,
         access_token_s=options["access_token_s"],
         session_idle_s=options["session_idle_s"],

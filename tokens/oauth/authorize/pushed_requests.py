@@ -18,6 +18,7 @@ from tokens.clients import dpop
 from tokens.clients.errors import (
     InvalidDpopProof,
     InvalidRequest,
+    InvalidRequestObject,
     InvalidScope,
     RegistrationNotSupported,
     RequestNotSupported,
@@ -28,10 +29,11 @@ from tokens.clients.errors import (
 from tokens.clients.models import digest_of
 from tokens.clients.registry import Client
 from tokens.oauth.authorize import request as authorization_request
-from tokens.oauth.authorize.request import FINISHED, MAX_BYTES, Unanswerable
-from tokens.oauth.endpoint import OAuthEndpoint, refusals
+from tokens.oauth.authorize.request import FINISHED, Unanswerable
+from tokens.oauth.endpoint import MAX_BYTES, OAuthEndpoint, refusals, unique_parameters
 from tokens.oauth.inputs import PushInput
 from tokens.oauth.models import PushedRequest
+from tokens.oauth.signed import request_objects
 
 LIFE_S: Final = 90  # seconds; RFC 9126 §2.2 recommends 5 to 600: the browser comes with it at once
 PREFIX: Final = "urn:ietf:params:oauth:request_uri:"  # RFC 9126 §2.2
@@ -65,20 +67,27 @@ class PushedRequestView(OAuthEndpoint):
                 InvalidScope,
                 InvalidDpopProof,
                 RequestNotSupported,
+                InvalidRequestObject,
                 RequestUriNotSupported,
                 RegistrationNotSupported,
             ),
         },
     )
     async def post(self, request: ApiRequest) -> HttpResponse:
-        """Check the parameters as /oauth/authorize does and keep them for 90 seconds."""
-        parameters = await self.parameters(request)
+        """Check the parameters as /oauth/authorize does and keep them for 90 seconds.
+
+        A client that signs its requests sends them as `request` (RFC 9101); nothing beside it counts then.
+        """
+        query, parameters = request.data, await self.parameters(request)
         client = await client_authentication.authenticate(request, parameters, allow_public=True)
         await client_authentication.admit_public(request, client)
+        if client.signs_requests:
+            query = request_objects.opened(client, query)
+            parameters = unique_parameters(query)
         jkt = await dpop.key_of_client(request._request, client)  # noqa: SLF001 - Django's request
         if jkt and parameters.setdefault("dpop_jkt", jkt) != jkt:  # the code will be bound to it (RFC 9449 §10.1)
             raise InvalidRequest("dpop_jkt is not the thumbprint of the key of the proof.")
-        handle = await push(client=client, query=request.data, parameters=parameters)
+        handle = await push(client=client, query=query, parameters=parameters)
         body = msgspec.json.encode(Pushed(PREFIX + handle, LIFE_S))
         return HttpResponse(body, status=HTTPStatus.CREATED, content_type="application/json")
 
@@ -88,7 +97,7 @@ async def push(*, client: Client, query: QueryDict, parameters: dict[str, str]) 
 
     Args:
         client: The client, which has proved who it is.
-        query: The body as it was sent.
+        query: The body as it was sent, or what its request object says.
         parameters: The same, without empty values and repetitions.
 
     Raises:

@@ -35,11 +35,10 @@ from tokens.clients.registry import Client
 from tokens.errors import InvalidToken
 from tokens.oauth import claims, id_tokens
 from tokens.oauth.claims import AskedClaims
+from tokens.oauth.endpoint import MAX_BYTES
 from tokens.oauth.models import NONCE_CHARACTERS
 from tokens.protocol import GrantType, ResponseMode, Scope, is_scope
 
-#: Bytes of a query or form: with the path before it below the 8 KiB from which servers, ours too, answer 414.
-MAX_BYTES: Final = 8_000
 HINT_CHARACTERS: Final = 254  # the longest address there is; a longer hint names nobody
 SELECT_ACCOUNT: Final = "select_account"
 PROMPTS: Final = ("none", "login", "consent", SELECT_ACCOUNT)  # OpenID Connect Core §3.1.2.1
@@ -55,11 +54,12 @@ _STATE_INSIDE: Final = re.compile(r"[\x20-\x7e]{0,2000}")
 
 
 class Target(NamedTuple):
-    """Where the answer goes, once that is known to be safe, and what is repeated there."""
+    """Where the answer goes, once that is known to be safe, and what is repeated there. ``client_id``: who hears it."""
 
     redirect_uri: str
     response_mode: str = ResponseMode.QUERY.value
     state: str = ""
+    client_id: str = ""
 
 
 class Unanswerable(OAuthError):
@@ -106,7 +106,7 @@ class AuthorizationRequest(msgspec.Struct, frozen=True, array_like=True):
     @property
     def target(self) -> Target:
         """Where the answer goes."""
-        return Target(self.redirect_uri, self.response_mode, self.state)
+        return Target(self.redirect_uri, self.response_mode, self.state, self.client_id)
 
     @property
     def silent(self) -> bool:
@@ -187,7 +187,7 @@ def target_of(client: Client, query: QueryDict) -> Target:
     inside = _unverified_object(_only(query, "request")) if "request" in query else {}
     mode, state = (_only(query, name) if name in query else inside.get(name, "") for name in ("response_mode", "state"))
     known = mode if mode in set(ResponseMode) else ResponseMode.QUERY.value
-    return Target(uris[0], known, state if _PRINTABLE.fullmatch(state) else "")
+    return Target(uris[0], known, state if _PRINTABLE.fullmatch(state) else "", client.client_id)
 
 
 def check(client: Client, given: Mapping[str, str], target: Target, *, pushed: bool) -> AuthorizationRequest:
@@ -261,7 +261,7 @@ def _refuse_unsupported(client: Client, given: Mapping[str, str], *, pushed: boo
     if given["response_type"] != "code":
         raise UnsupportedResponseType
     if given.get("response_mode", ResponseMode.QUERY) not in set(ResponseMode):
-        raise InvalidRequest("Only response_mode=query and form_post are supported.")
+        raise InvalidRequest(f"response_mode is none of {', '.join(ResponseMode)}.")
 
 
 def _code_challenge(client: Client, given: Mapping[str, str]) -> str:

@@ -27,8 +27,10 @@ from accounts import email_address as emails
 from ironauth.infrastructure.http import brand
 from tokens.clients.errors import OAuthError
 from tokens.clients.registry import Client
+from tokens.oauth.authorize import request as authorization_request
 from tokens.oauth.authorize.request import Target
-from tokens.protocol import ResponseMode
+from tokens.oauth.signed import responses as response_jwts
+from tokens.protocol import SIGNED_MODES, ResponseMode
 from tokens.upstream import providers
 
 FOLDER: Final = "tokens/oauth/"
@@ -52,8 +54,55 @@ def answer(target: Target, *, by_form: bool, **parameters: str) -> HttpResponse:
         by_form: Whether a form of our pages leads there.
         parameters: What the client is told.
     """
-    everything = {**parameters, **({"state": target.state} if target.state else {}), "iss": settings.IRONAUTH_ISSUER}
-    if target.response_mode == ResponseMode.FORM_POST:
+    told = {**parameters, **({"state": target.state} if target.state else {})}
+    if target.response_mode in SIGNED_MODES:
+        return Unsigned(target, told, by_form=by_form)
+    return _delivered(target, {**told, "iss": settings.IRONAUTH_ISSUER}, by_form=by_form)
+
+
+class Unsigned(HttpResponse):
+    """The place of an answer that is to be a JWT (JARM), until ``signed`` has made it; by itself it says nothing.
+
+    Attributes:
+        target: Where the answer goes.
+        told: What the client is told.
+        by_form: Whether a form of our pages leads there.
+    """
+
+    def __init__(self, target: Target, told: dict[str, str], *, by_form: bool) -> None:
+        super().__init__(status=503)
+        self.target, self.told, self.by_form = target, told, by_form
+
+
+async def signed(answer: Unsigned) -> HttpResponse:
+    """Return the answer, signed, with the cookies that were given on the way; no query where the client is known.
+
+    Args:
+        answer: What stands in its place.
+
+    Raises:
+        SigningKeyMissing: (503) there is no key to sign with.
+        Unanswerable: The client has just been disabled.
+    """
+    client = await authorization_request.enabled_client(answer.target.client_id)
+    response = await response_jwts.authorization_response(client, answer.told)
+    made = _delivered(answer.target, {"response": response}, by_form=answer.by_form)
+    made.cookies.update(answer.cookies)
+    for name, value in answer.headers.items():
+        if name != "Content-Type":
+            made.headers.setdefault(name, value)
+    return made
+
+
+def _delivered(target: Target, everything: Mapping[str, str], *, by_form: bool) -> HttpResponse:
+    """Return the redirect, or the form, that brings an answer to the client.
+
+    Args:
+        target: Where the answer goes.
+        everything: Its parameters, complete.
+        by_form: Whether a form of our pages leads there.
+    """
+    if target.response_mode in (ResponseMode.FORM_POST, ResponseMode.FORM_POST_JWT):
         context = {"action": target.redirect_uri, "parameters": everything}
         return render("form_post.html", context, targets=_targets_of_answer(target.redirect_uri))
     return _on_to(target.redirect_uri, everything, by_form=by_form)

@@ -37,10 +37,11 @@ from tokens.oauth.authorize import request as authorization_request
 from tokens.oauth.authorize import responses, to_provider
 from tokens.oauth.authorize import state as authorization_state
 from tokens.oauth.authorize.inputs import ConnectInput
-from tokens.oauth.authorize.request import MAX_BYTES, Unanswerable
+from tokens.oauth.authorize.request import Unanswerable
 from tokens.oauth.authorize.sign_in_views import SignInForm, refusal_of
 from tokens.oauth.authorize.state import LIFE_S, AccountState, AuthorizationState
 from tokens.oauth.authorize.views import EXPIRED, OAuthPage
+from tokens.oauth.endpoint import MAX_BYTES
 from tokens.sessions import transport
 from tokens.upstream import providers, services
 from tokens.upstream.administration import sign_in_trial

@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import msgspec
-from django.http import HttpResponse, QueryDict
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.http.response import HttpResponseBase
 from django.utils.translation import gettext
 from django.utils.translation import gettext_noop as _
 from drf_spectacular.utils import extend_schema
@@ -27,10 +28,11 @@ from tokens.oauth.authorize import request as authorization_request
 from tokens.oauth.authorize import services as authorizations
 from tokens.oauth.authorize import state as authorization_state
 from tokens.oauth.authorize.inputs import DecisionInput
-from tokens.oauth.authorize.request import MAX_BYTES, AuthorizationRequest, Refused, Unanswerable
+from tokens.oauth.authorize.request import AuthorizationRequest, Refused, Unanswerable
 from tokens.oauth.authorize.services import Decision, Step
 from tokens.oauth.authorize.state import AccountState, AuthorizationState
-from tokens.oauth.endpoint import unique_parameters
+from tokens.oauth.endpoint import MAX_BYTES, unique_parameters
+from tokens.oauth.signed import request_objects
 from tokens.sessions import browser_sessions, sso_session, transport
 from tokens.sessions.browser_sessions import BrowserSession
 from tokens.upstream import providers
@@ -40,10 +42,27 @@ EXPIRED = _(
     "This page has expired, was opened in another browser, or cookies are off: go back to the application and sign in "
     "from there."
 )
+_UNREADABLE = _(
+    "The application's signed request cannot be used: go back to the application, and tell the people who run it."
+)
 _METHOD = _("This address belongs to a form: go back to the application and sign in from there.")
 
 
-class OAuthPage(PageLanguage, AsyncAPIView):
+class _Signing(AsyncAPIView):
+    """What signs the answers that a client wants as JWTs (JARM)."""
+
+    async def async_dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        """Answer as the view does; an answer that is to be signed is signed now, with the cookies it has got."""
+        response = await super().async_dispatch(request, *args, **kwargs)
+        if not isinstance(response, responses.Unsigned):
+            return response
+        try:
+            return await responses.signed(response)
+        except DomainError as error:
+            return authorize_pages.error(detail=error.detail, status=error.status, headers=error.headers)
+
+
+class OAuthPage(PageLanguage, _Signing):
     """What answers browsers: in HTML, whatever goes wrong."""
 
     authentication_classes: ClassVar[Any] = ()
@@ -258,6 +277,8 @@ async def _read(query: QueryDict) -> tuple[Client, AuthorizationRequest]:
     pushed = ""
     if len(handles) == 1 and handles[0].startswith(pushed_requests.PREFIX):
         pushed, query = await pushed_requests.opened(client=client, request_uri=handles[0])
+    elif client.signs_requests:
+        query = _opened(client, query)
     target = authorization_request.target_of(client, query)
     try:
         given = unique_parameters(query)
@@ -266,3 +287,16 @@ async def _read(query: QueryDict) -> tuple[Client, AuthorizationRequest]:
         return client, await authorization_request.with_hint(client, wanted, given.get("id_token_hint"))
     except OAuthError as error:
         raise Refused(error, target) from error
+
+
+def _opened(client: Client, query: QueryDict) -> QueryDict:
+    """Return what a client that signs its requests asks for.
+
+    An object that is refused names no address that could be trusted: the error goes to one that stands beside it.
+    """
+    try:
+        return request_objects.opened(client, query)
+    except OAuthError as error:
+        if "redirect_uri" not in query:
+            raise Unanswerable(_UNREADABLE) from error
+        raise Refused(error, authorization_request.target_of(client, query)) from error

@@ -81,9 +81,10 @@ def metadata(algorithms: tuple[str, ...]) -> dict[str, Any]:
     """Return the document.
 
     Args:
-        algorithms: What ID tokens may be signed with.
+        algorithms: What ID tokens and signed answers may be signed with.
     """
     issuer: str = settings.IRONAUTH_ISSUER
+    signing = list(algorithms) or [settings.IRONAUTH_JWT_ALG]
     return {
         "issuer": issuer,
         **{member: f"{issuer}{path}" for member, path in ENDPOINTS.items() if is_served(path)},
@@ -98,7 +99,7 @@ def metadata(algorithms: tuple[str, ...]) -> dict[str, Any]:
         "authorization_response_iss_parameter_supported": True,  # RFC 9207 §3
         "prompt_values_supported": prompts(),
         "subject_types_supported": [subject.value for subject in OAuthClient.Subject],
-        "id_token_signing_alg_values_supported": list(algorithms) or [settings.IRONAUTH_JWT_ALG],
+        "id_token_signing_alg_values_supported": signing,
         "token_endpoint_auth_methods_supported": ANYBODY,
         "revocation_endpoint_auth_methods_supported": ANYBODY,
         "introspection_endpoint_auth_methods_supported": CONFIDENTIAL,
@@ -106,7 +107,10 @@ def metadata(algorithms: tuple[str, ...]) -> dict[str, Any]:
         "backchannel_logout_supported": True,
         "backchannel_logout_session_supported": True,
         "claims_parameter_supported": True,
-        "request_parameter_supported": False,
+        "request_parameter_supported": True,  # of clients that sign their requests (RFC 9101)
+        "request_object_signing_alg_values_supported": [alg.value for alg in OAuthClient.RequestAlg if alg],
+        "require_signed_request_object": False,  # their profile may (RFC 9101 §10.5)
+        **{f"{which}_signing_alg_values_supported": signing for which in ("authorization", "introspection")},
         "request_uri_parameter_supported": False,  # which would be true unless it is said (Discovery §3)
         "require_pushed_authorization_requests": False,
     }

@@ -15,8 +15,8 @@ from tokens.clients import subjects
 from tokens.clients.errors import InvalidRequest
 from tokens.clients.registry import Client
 from tokens.oauth import id_tokens
-from tokens.oauth.authorize.request import MAX_BYTES, Unanswerable
-from tokens.oauth.endpoint import unique_parameters
+from tokens.oauth.authorize.request import Unanswerable
+from tokens.oauth.endpoint import MAX_BYTES, unique_parameters
 
 _PURPOSE: Final = register_purpose("ironauth sign-out")
 

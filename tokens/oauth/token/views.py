@@ -26,6 +26,7 @@ from tokens.clients.errors import (
 )
 from tokens.oauth.endpoint import OAuthEndpoint, refusals
 from tokens.oauth.inputs import TokenInput, TokenQuestion
+from tokens.oauth.signed import responses as signed
 from tokens.oauth.token import device_grant, introspection, revocation
 from tokens.oauth.token.grants import GRANTS
 from tokens.oauth.token.introspection import INACTIVE, Introspection
@@ -99,11 +100,18 @@ class IntrospectionView(OAuthEndpoint):
         responses={200: Introspection, **refusals()},
     )
     async def post(self, request: ApiRequest) -> HttpResponse:
-        """Answer for a confidential client's own tokens, or for a resource server; anything else is inactive."""
+        """Answer for a confidential client's own tokens, or for a resource server; anything else is inactive.
+
+        With `Accept: application/token-introspection+jwt` the answer is a signed JWT (RFC 9701).
+        """
         parameters = await self.parameters(request)
         caller = await authenticate(request, parameters, allow_public=False)
         found = await introspection.introspect(token=_token(parameters), caller=caller)
-        return HttpResponse(msgspec.json.encode(found) if found else INACTIVE, content_type="application/json")
+        body = msgspec.json.encode(found) if found else INACTIVE
+        accept = request.META.get("HTTP_ACCEPT", "")
+        if "jwt" in accept.lower() and signed.is_asked(accept):  # the plain answer costs what it did
+            return HttpResponse(await signed.introspection(caller, body), content_type=signed.INTROSPECTION_MEDIA)
+        return HttpResponse(body, content_type="application/json")
 
 
 class RevocationView(OAuthEndpoint):
