@@ -1,4 +1,4 @@
-"""Addresses among the settings: the issuer, origins, host names, networks, URLs of the database and of services.
+"""Addresses among the settings: the issuer, origins, host names, networks, URLs of services.
 
 Each function returns what may be used, or raises ``ImproperlyConfigured`` in one line that names the variable and the
 remedy. Errors of the parsers below are not chained: their messages repeat parts of a URL, such as its password.
@@ -7,10 +7,9 @@ remedy. Errors of the parsers below are not chained: their messages repeat parts
 import ipaddress
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-import environ
 from django.core.exceptions import ImproperlyConfigured
 
 if TYPE_CHECKING:
@@ -25,7 +24,6 @@ HOST_NAME = re.compile(rf"{LABEL}(?:\.{LABEL})*")
 WIDEST_NETWORK = {4: 8, 6: 7}
 PROXIES = f'list your proxies\' addresses or networks, or the word "{UNIX_SOCKET}"'
 PLAIN_PATH = re.compile(r"(?:/[A-Za-z0-9._~-]+)*")  # RFC 3986 §2.3: what nobody needs to escape, or may misread
-POSTGRES_SCHEMES = ("postgres", "postgresql")
 
 #: Below which IronAuth answers itself.
 OWN_PATHS = ("/account/", "/admin/", "/api/v1/", "/oauth/", "/static/", "/.well-known/")
@@ -188,72 +186,6 @@ def private_networks(items: Sequence[str], name: str) -> list[str]:
             f'{name}: "{UNIX_SOCKET}" is no network: name addresses or networks, or leave it out'
         )
     return networks(items, name, remedy="list the networks your applications are in")
-
-
-def database(url: str, name: str) -> dict[str, Any]:
-    """Return Django's description of the database: SQLite in a file, or Postgres.
-
-    A relative SQLite path would be another database in every working directory, and one in memory another one in
-    every thread.
-
-    Args:
-        url: The text of the setting.
-        name: The setting, for the error.
-
-    Raises:
-        ImproperlyConfigured: It is neither.
-    """
-    remedy = (
-        "write sqlite:////absolute/path, postgres://user:password@host:5432/name (special characters of the password "
-        "as %XX) or postgres:////folder/of/socket/name"
-    )
-    scheme = url.partition("://")[0]
-    sqlite = url.startswith("sqlite:////")
-    try:
-        parts = urlsplit(url)
-        found: dict[str, Any] = environ.Env.db_url_config(url) if sqlite or scheme in POSTGRES_SCHEMES else {}
-    except (ValueError, IndexError):
-        raise ImproperlyConfigured(f"{name} is not a database URL: {remedy}") from None
-    path = str(found.get("NAME", ""))
-    if sqlite:
-        good = len(path) > 1 and not path.endswith("/") and not parts.query
-    else:
-        good = bool(path) and "/" not in path and "@" not in path and "%" not in str(found["HOST"])
-    if not good or parts.fragment:
-        raise ImproperlyConfigured(f"{name} is not a SQLite or Postgres URL: {remedy}")
-    # A server-side cursor would outlive its transaction (the admin's choices are read by one). Behind PgBouncer the
-    # next FETCH reaches another server process, which does not know the cursor. Nothing here reads so many rows that it
-    # matters.
-    return found if sqlite else {**found, "DISABLE_SERVER_SIDE_CURSORS": True}
-
-
-def redis(url: str, name: str) -> str:
-    """Return the address of Redis; empty stands for none.
-
-    Args:
-        url: The text of the setting.
-        name: The setting, for the error.
-
-    Raises:
-        ImproperlyConfigured: It is no URL of Redis that the client can use.
-    """
-    if not url:
-        return url
-    from redis.asyncio.connection import parse_url  # noqa: PLC0415 - 8 MiB that a server without Redis does not need
-
-    try:
-        parts = urlsplit(url)
-        parse_url(url)  # what the client itself will say about scheme, port and options
-        reachable = (not parts.hostname and parts.path != "") if parts.scheme == "unix" else bool(parts.hostname)
-        good = reachable and not parts.fragment and (parts.scheme == "unix" or re.fullmatch(r"/?[0-9]*", parts.path))
-    except ValueError:
-        good = False
-    if not good:
-        raise ImproperlyConfigured(
-            f"{name} is not a Redis URL: write redis://host:6379/0, rediss://… for TLS or unix:///path, special "
-            "characters of the password as %XX; or leave it empty for none"
-        ) from None
-    return url
 
 
 def range_service(url: str, name: str) -> str:

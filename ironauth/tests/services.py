@@ -171,6 +171,28 @@ class PrivateRedis(_Server):
         _await_port(self.port, self.process, self.log)
 
 
+class PrivateSentinel(_Server):
+    """A Sentinel that watches a master named ``main``, which it takes for lost after half a second of silence."""
+
+    def __init__(self, folder: Path, port: int, master: int, *, quorum: int = 1) -> None:
+        super().__init__(folder, port)
+        self._settings = (
+            f"port {port}\nbind 127.0.0.1\ndir {folder}\nsentinel monitor main 127.0.0.1 {master} {quorum}\n"
+            "sentinel down-after-milliseconds main 500\nsentinel failover-timeout main 3000\n"
+        )
+
+    def start(self) -> None:
+        """Start it and return when it accepts connections; it keeps what it learns in its file of settings."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        settings = self.folder / "sentinel.conf"
+        if not settings.exists():
+            settings.write_text(self._settings)
+        command = [find_binary("redis-server", "redis-server"), str(settings), "--sentinel"]
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+        _await_port(self.port, self.process, self.log)
+
+
 def _user_exists(name: str) -> bool:
     """Return whether the system has a user of that name."""
     try:

@@ -20,7 +20,7 @@ from accounts.transfer.records import MalformedError, Note, Reason
 from accounts.transfer.services import RecordOutcome
 from accounts.transfer.sources import Options, people
 from accounts.transfer.sources.registry import SOURCES
-from ironauth.config import addresses
+from ironauth.config import storage
 from ironauth.infrastructure.core.stdio import ignore_broken_pipe
 
 _WORDS: Final = {
@@ -167,4 +167,4 @@ def _report(stack: ExitStack, path: Path | None) -> Callable[[RecordOutcome], No
 
 
 def _database(url: str | None) -> dict[str, Any] | None:
-    return addresses.database(url, "--database") if url else None
+    return storage.database(url, "--database") if url else None

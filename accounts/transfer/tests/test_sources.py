@@ -16,7 +16,7 @@ from accounts.passwords.formats.foreign import as_base64
 from accounts.transfer.records import MalformedError, Note, Person, Reason, Refused
 from accounts.transfer.sources import Options, people
 from accounts.transfer.sources.registry import SOURCES
-from ironauth.config import addresses
+from ironauth.config import storage
 
 PASSWORD = "correct horse"
 BCRYPT = bcrypt.hashpw(PASSWORD.encode(), bcrypt.gensalt(4)).decode()
@@ -231,7 +231,7 @@ def test_live_django_database(tmp_path: Path, django_db_blocker: Any) -> None:
             shop.execute("INSERT INTO auth_user VALUES (?, ?, ?, ?, ?, ?)", values)
         shop.execute("INSERT INTO account_emailaddress VALUES (1, 5, 'P5@example.com', 1)")
     with django_db_blocker.unblock():
-        first, second = read("django", Path(), database=addresses.database(f"sqlite:///{path}", "--database"))
+        first, second = read("django", Path(), database=storage.database(f"sqlite:///{path}", "--database"))
     assert isinstance(first, Person)
     assert isinstance(second, Person)
     assert (first.external_id, first.name, first.email_verified) == ("3", "Ann Lee", False)

@@ -2,7 +2,7 @@
 
 from urllib.parse import quote
 
-from ironauth.config import addresses, hash_workers, traces
+from ironauth.config import addresses, hash_workers, storage, traces
 from ironauth.config.checks import (
     default_database_threads,
     default_hash_threads,
@@ -191,20 +191,22 @@ STORAGE = Section(
     "storage",
     Setting(
         "DATABASE_URL",
-        "postgres://user:password@host:5432/name, or sqlite:////absolute/path (default: var/ironauth.sqlite3). Special "
-        "characters of a password as %XX, also below.",
+        "postgres://user:password@host:5432/name, or sqlite:////absolute/path (default: var/ironauth.sqlite3). Several "
+        "nodes (host:5432,host:5432): the one that takes writes is used. Special characters of a password as %XX, also "
+        "below.",
         kind="text",
         default=lambda given: f"sqlite:///{quote(str(given['BASE_DIR'] / 'var' / 'ironauth.sqlite3'))}",
         example="postgres://ironauth:@127.0.0.1:5432/ironauth",
-        accept=lambda value, _: addresses.database(value, "DATABASE_URL"),
+        accept=lambda value, _: storage.database(value, "DATABASE_URL"),
         exported=False,
         refused="no SQLite URL with an absolute path and no Postgres URL",
     ),
     Setting(
         "REDIS_URL",
-        "redis://host:6379/0 (rediss:// for TLS, unix:///path for a socket): second cache level and instant revocation "
-        "in other workers (default: none, memory only).",
-        accept=lambda value, _: addresses.redis(value, "REDIS_URL"),
+        "redis://host:6379/0 (rediss:// for TLS, unix:///path for a socket; redis+sentinel://host:26379,host/name "
+        "for the master that Sentinel names): second cache level, and instant revocation in other workers (default: "
+        "none, memory only).",
+        accept=lambda value, _: storage.redis(value, "REDIS_URL"),
         refused="no Redis URL",
     ),
     Setting(

@@ -5,11 +5,9 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
-from redis.asyncio import Redis
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
+from ironauth.infrastructure.cache import redis_connections
 from ironauth.infrastructure.cache.redis_client import RedisClient
 from ironauth.infrastructure.telemetry.logs import get_logger
 
@@ -68,7 +66,7 @@ async def listen(url: str, on_message: Callable[[int, str], None]) -> None:
     wait_s = FIRST_WAIT_S
     lost = False
     while True:
-        client = Redis.from_url(url, health_check_interval=HEALTH_CHECK_S, retry=Retry(NoBackoff(), 0))
+        client = redis_connections.subscriber(url, health_check_s=HEALTH_CHECK_S)
         try:
             async with client, client.pubsub(ignore_subscribe_messages=True) as channel:
                 await channel.subscribe(CHANNEL)

@@ -1,15 +1,15 @@
 """Django's caches in Redis, through django-redis: the default one, and django-cachalot's. Loaded only with a Redis."""
 
+import functools
 import pickle
 from typing import Any
 
+import redis
 from django_redis.cache import RedisCache
+from django_redis.client import DefaultClient
 from django_redis.serializers.base import BaseSerializer
-from redis.backoff import NoBackoff
-from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.retry import Retry
 
-from ironauth.infrastructure.cache import redis_client
+from ironauth.infrastructure.cache import redis_client, redis_connections
 from ironauth.infrastructure.crypto.signed_values import NotOurs, seal, unseal
 from ironauth.infrastructure.telemetry.logs import get_logger
 
@@ -32,6 +32,19 @@ class SignedPickle(BaseSerializer):  # type: ignore[misc]  # django-redis ships 
         return None
 
 
+class Client(DefaultClient):  # type: ignore[misc]  # as above
+    """django-redis' client, with the connections that the product makes everywhere."""
+
+    def connect(self, index: int = 0) -> redis.Redis:
+        """Return the client of an address; connections are shared by all threads, as django-redis' own are."""
+        return _connections(self._server[index])
+
+
+@functools.cache
+def _connections(url: str) -> redis.Redis:
+    return redis_connections.for_threads(url, limit_s=redis_client.LIMIT_S)
+
+
 class PlainRedisCache(RedisCache):  # type: ignore[misc]  # as above
     """django-redis with bounds in time; a Redis that cannot be reached is a miss, never an exception."""
 
@@ -39,12 +52,9 @@ class PlainRedisCache(RedisCache):  # type: ignore[misc]  # as above
         options = {
             "IGNORE_EXCEPTIONS": True,
             "SERIALIZER": f"{__name__}.SignedPickle",
-            "SOCKET_CONNECT_TIMEOUT": redis_client.LIMIT_S,
-            "SOCKET_TIMEOUT": redis_client.LIMIT_S,
-            # One retry: a connection that Redis closed while idle is no outage. The library's default sleeps.
-            "CONNECTION_POOL_KWARGS": {"retry": Retry(NoBackoff(), 1, supported_errors=(RedisConnectionError,))},
+            "CLIENT_CLASS": f"{__name__}.Client",
         }
-        super().__init__(server, {**params, "OPTIONS": {**options, **params.get("OPTIONS", {})}})
+        super().__init__([server], {**params, "OPTIONS": {**options, **params.get("OPTIONS", {})}})
 
     def clear(self) -> None:
         """Remove every value of this cache and no one else's: django-redis would empty the whole database."""

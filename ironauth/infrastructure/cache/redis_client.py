@@ -8,14 +8,10 @@ import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any, Final
 
-import redis
-from redis.asyncio import BlockingConnectionPool, Redis
-from redis.asyncio.retry import Retry as AsyncRetry
-from redis.backoff import NoBackoff
-from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.asyncio import Redis
 from redis.exceptions import RedisError, ResponseError
-from redis.retry import Retry
 
+from ironauth.infrastructure.cache import redis_connections
 from ironauth.infrastructure.threads.circuit_breaker import Breaker
 
 #: Seconds that a caller waits for Redis at most before it goes on without. The fault matrix allows 250 ms in all: a
@@ -42,13 +38,7 @@ class RedisClient:
         self.breaker = Breaker("redis")
         self._loops: dict[asyncio.AbstractEventLoop, tuple[Redis, AsyncGenerator[Redis]]] = {}
         self._loops_lock = threading.Lock()
-        self._for_threads = redis.Redis.from_url(
-            url,
-            socket_timeout=LIMIT_S,
-            socket_connect_timeout=LIMIT_S,
-            # One retry: a connection that Redis closed while idle is no outage. The library's default sleeps.
-            retry=Retry(NoBackoff(), 1, supported_errors=(RedisConnectionError,)),
-        )
+        self._for_threads = redis_connections.for_threads(url, limit_s=LIMIT_S)
 
     # ------------------------------------------------------------ threads
     def attempt[T](self, call: Callable[[Any], T], miss: T) -> T:
@@ -111,14 +101,7 @@ class RedisClient:
 
     async def _client_of(self, loop: asyncio.AbstractEventLoop) -> AsyncGenerator[Redis]:
         # A generator, because a loop that ends closes those that were begun in it, and nothing else.
-        pool = BlockingConnectionPool.from_url(
-            self.url,
-            max_connections=ASYNC_CONNECTIONS,
-            timeout=LIMIT_S,
-            socket_timeout=LIMIT_S,
-            socket_connect_timeout=LIMIT_S,
-            retry=AsyncRetry(NoBackoff(), 1, supported_errors=(RedisConnectionError,)),
-        )
+        pool = redis_connections.pool_of_loop(self.url, limit_s=LIMIT_S, connections=ASYNC_CONNECTIONS)
         client = Redis.from_pool(pool)
         try:
             yield client

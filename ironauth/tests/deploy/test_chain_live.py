@@ -21,7 +21,7 @@ from django.db import connections
 
 from conftest import PASSWORD, bearer
 from ironauth import settings_test
-from ironauth.config import addresses as setting_addresses
+from ironauth.config import storage as setting_storage
 from ironauth.tests.deploy.chain import APPLICATION, HOST, Chain, program
 from ironauth.tests.deploy.files import runbook
 from ironauth.tests.services import BinaryMissing
@@ -198,7 +198,7 @@ def test_rows_are_read_on_while_others_use_the_pooler(
 ) -> None:
     """What Django reads in parts (the admin's choices) goes on when another client has its server connection."""
     url = next(line for line in (chain.secrets / "env").read_text().splitlines() if line.startswith("DATABASE_URL="))
-    found = setting_addresses.database(url.partition("=")[2], "DATABASE_URL")
+    found = setting_storage.database(url.partition("=")[2], "DATABASE_URL")
     monkeypatch.setitem(connections.settings, "pooled", {**connections.settings["default"], **found})
     with django_db_blocker.unblock(), psycopg.connect(url.partition("=")[2]) as other:
         try:
