@@ -1,0 +1,140 @@
+"""The server as deploy/ sets it up, on SQLite: the nginx that ships, TLS, a Unix socket, and its first start."""
+
+import itertools
+import json
+import secrets
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Mapping
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+from django.conf import settings
+
+from conftest import PASSWORD, process_environment
+from ironauth.tests.deploy.chain import HOST, START_S, Chain
+
+ISSUER: Final = f"https://{HOST}"
+CALLBACK: Final = "https://app.example.com/callback"
+#: Where an application of the test may listen, for messages of the server.
+NETWORK: Final = "127.0.0.0/8"
+_OPERATOR: Final = (
+    "oauth_client", "create", "--name", "Operator", "--administers", "--grant", "client_credentials",
+    "--scope", "clients:read", "--scope", "clients:write",
+)  # fmt: skip
+
+
+class _Transport(httpx.HTTPTransport):
+    """Finds the issuer's host at nginx' port here, from an address of its own: nginx counts each by itself."""
+
+    def __init__(self, site: "Site", address: str) -> None:
+        super().__init__(verify=site.context, local_address=address)
+        self._port = site.https
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        """Send the request; only the issuer's host is there."""
+        assert (request.url.scheme, request.url.host) == ("https", HOST), request.url
+        here = request.url.copy_with(host="127.0.0.1", port=self._port)
+        extensions = {**request.extensions, "sni_hostname": HOST}
+        sent = httpx.Request(
+            request.method, here, headers=request.headers, stream=request.stream, extensions=extensions
+        )  # a copy: cookies are those of the address that was asked for
+        return super().handle_request(sent)
+
+
+class Site(Chain):
+    """A server that a plan's modules ask. ``email``: of the person who has an account."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, application_port=3000)
+        self.context = self.trust()
+        self.email = "mia@example.com"
+        self._database = folder / "ironauth.sqlite3"
+        self._environment = process_environment(
+            DATABASE_URL=f"sqlite:///{self._database}", REDIS_URL="", IRONAUTH_ISSUER=ISSUER, ALLOWED_HOSTS=HOST,
+            IRONAUTH_TRUSTED_PROXIES="unix", IRONAUTH_COOKIE_SECURE="1", IRONAUTH_LOGOUT_NETWORKS=NETWORK,
+            EMAIL_URL=f"filemail://{folder}/mail",
+        )  # fmt: skip
+        self._addresses = itertools.count(1)
+        self._operator: dict[str, Any] = {}
+        self._open: list[httpx.Client] = []
+
+    def start(self) -> None:
+        """Start nginx and the server, make a client that makes clients, and somebody's account."""
+        self._start_nginx()
+        self.start_server("--migrate")
+        self._operator = json.loads(self._manage(*_OPERATOR))
+        account = {"email": self.email, "password": PASSWORD, "name": "Mia"}
+        with self.new_http() as client:
+            answer = client.post("/api/v1/access/signup", json=account)
+        assert answer.status_code == 201, answer.text
+
+    def start_server(self, *more: str) -> None:
+        """Start the product on the socket that nginx knows."""
+        command = [sys.executable, "manage.py", "serve", "--uds", str(self.socket), *more]
+        self._run("server", command, self.socket, env=self._environment, cwd=settings.BASE_DIR)
+        with httpx.Client(transport=httpx.HTTPTransport(uds=str(self.socket))) as client:
+            answer = client.get("http://localhost/health", headers={"Host": HOST}, timeout=START_S)
+        assert answer.status_code == 200, answer.text + self.log("server")
+
+    def close(self) -> None:
+        """End both."""
+        for name in ("nginx", "server"):
+            if name in self._running:
+                self.stop(name)
+
+    def new_http(self) -> httpx.Client:
+        """Return a client with cookies of its own, at an address of its own."""
+        number = next(self._addresses)
+        address = f"127.{1 + number // 62_500}.{number // 250 % 250}.{1 + number % 250}"
+        client = httpx.Client(base_url=ISSUER, transport=_Transport(self, address), timeout=30)
+        self._open.append(client)
+        return client
+
+    def close_clients(self) -> None:
+        """Close the connections of a module that has ended."""
+        while self._open:
+            self._open.pop().close()
+
+    def make_client(self, **fields: Any) -> dict[str, Any]:
+        """Make a client by the admin API; return what the API says of it."""
+        with self.new_http() as client:
+            known = {"client_id": self._operator["client_id"], "client_secret": self._operator["client_secret"]}
+            asked = {"grant_type": "client_credentials", "scope": "clients:read clients:write", **known}
+            token = client.post("/oauth/token", data=asked).json()["access_token"]
+            given = {"name": f"App {secrets.token_hex(4)}", "redirect_uris": [CALLBACK], **fields}
+            headers = {"Authorization": f"Bearer {token}"}
+            answer = client.post("/api/v1/clients", json=given, headers=headers)
+        assert answer.status_code == 201, answer.text
+        return dict(answer.json())
+
+    def move_back(self, table: str, columns: tuple[str, ...], seconds: float, where: Mapping[str, str]) -> None:
+        """Let time pass for rows: their moments lie that much further back than they were.
+
+        Args:
+            table: Its name.
+            columns: What holds moments.
+            seconds: How long.
+            where: What the rows have, by column.
+        """
+        condition = " AND ".join(f"{name} = ?" for name in where)
+        with closing(sqlite3.connect(self._database, timeout=30, isolation_level=None)) as connection:
+            for column in columns:
+                select = f"SELECT rowid, {column} FROM {table} WHERE {condition}"  # noqa: S608 - our own names
+                found = connection.execute(select, tuple(where.values())).fetchall()
+                assert found, (table, where)
+                for row, text in found:
+                    moment = datetime.fromisoformat(text).replace(tzinfo=UTC) - timedelta(seconds=seconds)
+                    written = moment.strftime("%Y-%m-%d %H:%M:%S.%f")
+                    connection.execute(f"UPDATE {table} SET {column} = ? WHERE rowid = ?", (written, row))  # noqa: S608 - as above
+
+    def _manage(self, *arguments: str) -> str:
+        command = [sys.executable, "manage.py", *arguments]
+        ran = subprocess.run(
+            command, cwd=settings.BASE_DIR, env=self._environment, check=True, capture_output=True, text=True
+        )
+        return ran.stdout
