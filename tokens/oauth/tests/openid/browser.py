@@ -51,6 +51,14 @@ class Browser:
         """
         return self.walk(self.open(parameters, post=post), decision=decision)
 
+    def stopped(self, parameters: Mapping[str, str]) -> httpx.Response:
+        """Return the page of ours at which a client's link ends."""
+        try:
+            answer = self.authorize(parameters)
+        except Stopped as end:
+            return end.page
+        raise AssertionError(answer)
+
     def open(self, parameters: Mapping[str, str], *, post: bool = False) -> httpx.Response:
         """Return what a client's link, or its form, shows first."""
         if post:

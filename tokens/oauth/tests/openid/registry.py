@@ -1,5 +1,6 @@
 """Plans and their modules: each module's name, what it checks, and what is said of our result."""
 
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -60,16 +61,10 @@ class Module:
         return "skipped" if self.skipped else "warning" if self.warning else "passed"
 
 
-@dataclass
-class Plan:
-    """A plan of the suite. ``mode``: the response mode that its clients ask for; "" for none."""
+class Modules(list[Module]):
+    """Modules of one or several plans, in the order in which they were added."""
 
-    name: str
-    title: str
-    mode: str = ""
-    modules: list[Module] = field(default_factory=list)
-
-    def module(self, name: str, checks: str, *, warning: str = "", skipped: str = "") -> Callable[[Run], Run]:
+    def add(self, name: str, checks: str, *, warning: str = "", skipped: str = "") -> Callable[[Run], Run]:
         """Return the decorator that registers a module.
 
         Args:
@@ -80,10 +75,25 @@ class Plan:
         """
 
         def register(run: Run) -> Run:
-            self.modules.append(Module(name, checks, run, warning, skipped))
+            self.append(Module(name, checks, run, warning, skipped))
             return run
 
         return register
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A plan of the suite. ``mode``: the response mode that its clients ask for; "" for none."""
+
+    name: str
+    title: str
+    groups: tuple[Modules, ...]
+    mode: str = ""
+
+    @property
+    def modules(self) -> Iterator[Module]:
+        """Its modules."""
+        return itertools.chain(*self.groups)
 
 
 def each(plans: tuple[Plan, ...]) -> Iterator[tuple[Plan, Module]]:

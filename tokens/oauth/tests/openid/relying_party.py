@@ -104,7 +104,7 @@ class RelyingParty:
         said = self.tokens(self.redeem(self.authorize(browser, asked)))
         return {**said, "claims": self.id_claims(said, asked.get("nonce"))}
 
-    def id_claims(self, said: dict[str, Any], nonce: str | None) -> dict[str, Any]:
+    def id_claims(self, said: dict[str, Any], *nonces: str | None) -> dict[str, Any]:
         """Return the claims of an ID token that was verified against the served key set (Core §3.1.3.7)."""
         keys = KeySet.import_key_set(self.http.get(self.path("jwks_uri")).json())
         token = jwt.decode(said["id_token"], keys, algorithms=[self.id_token_alg])
@@ -117,14 +117,14 @@ class RelyingParty:
         assert claims.get("azp", self.client_id) == self.client_id
         assert now - LEEWAY_S < claims["iat"] <= now + LEEWAY_S
         assert now < claims["exp"] < now + 86_400
-        assert claims.get("nonce") == nonce
+        assert claims.get("nonce") in nonces
         assert 0 < len(claims["sub"]) <= 255
         digest = hashlib.sha256(said["access_token"].encode()).digest()
         assert claims["at_hash"] == base64.urlsafe_b64encode(digest[: len(digest) // 2]).rstrip(b"=").decode()
         return claims
 
     def userinfo(self, said: dict[str, Any]) -> dict[str, Any]:
-        """Return what userinfo says of the person, whom the ID token names too."""
+        """Return what userinfo says of the person; the ID token names the same one."""
         answer = self.ask(said)
         assert answer.status_code == 200, answer.text
         assert answer.headers["content-type"].split(";")[0] == "application/json"
@@ -140,3 +140,18 @@ class RelyingParty:
     def path(self, member: str) -> str:
         """Return an address that the metadata names."""
         return str(self.metadata[member])
+
+
+def error_of(answer: httpx.Response, *errors: str) -> None:
+    """Check that an endpoint answers one of these errors (RFC 6749 §5.2)."""
+    assert answer.status_code in ((400, 401) if "invalid_client" in errors else (400,)), answer.text
+    assert answer.headers["content-type"].split(";")[0] == "application/json"
+    said = answer.json()
+    assert set(said) <= {"error", "error_description", "error_uri"}
+    assert said["error"] in errors, said
+    assert all(" " <= character <= "~" and character not in '"\\' for character in said.get("error_description", ""))
+
+
+def invalid_grant(answer: httpx.Response) -> None:
+    """Check that the token endpoint refuses a code or a refresh token."""
+    error_of(answer, "invalid_grant")

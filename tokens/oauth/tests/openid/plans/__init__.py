@@ -5,4 +5,4 @@ from typing import Final
 from tokens.oauth.tests.openid.plans import basic, config
 from tokens.oauth.tests.openid.registry import Plan
 
-PLANS: Final[tuple[Plan, ...]] = (config.PLAN, basic.PLAN)
+PLANS: Final[tuple[Plan, ...]] = (config.PLAN, basic.PLAN, basic.FORM_POST)

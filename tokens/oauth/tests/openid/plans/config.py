@@ -2,10 +2,11 @@
 
 from typing import Final
 
-from tokens.oauth.tests.openid.registry import Plan, Trial
+from tokens.oauth.tests.openid.registry import Modules, Plan, Trial
 from tokens.oauth.tests.openid.site import ISSUER
 
-PLAN: Final = Plan("oidcc-config-certification-test-plan", "Config")
+MODULES: Final = Modules()
+PLAN: Final = Plan("oidcc-config-certification-test-plan", "Config", (MODULES,))
 DOCUMENT: Final = "/.well-known/openid-configuration"
 #: OpenID Connect Discovery 1.0 §3: what has to be there.
 REQUIRED: Final = (
@@ -15,7 +16,7 @@ REQUIRED: Final = (
 PRIVATE: Final = frozenset({"d", "p", "q", "dp", "dq", "qi", "oth", "k"})
 
 
-@PLAN.module(
+@MODULES.add(
     "oidcc-discovery-endpoint-verification",
     "Issuer, addresses by https, RS256, and a key set with public keys alone, each with a kid of its own.",
 )
