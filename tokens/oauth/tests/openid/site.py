@@ -17,6 +17,7 @@ from django.conf import settings
 
 from conftest import PASSWORD, process_environment
 from ironauth.tests.deploy.chain import HOST, START_S, Chain
+from ironauth.tests.private_ca import PrivateCa
 
 ISSUER: Final = f"https://{HOST}"
 CALLBACK: Final = "https://app.example.com/callback"
@@ -53,11 +54,14 @@ class Site(Chain):
         super().__init__(folder, application_port=3000)
         self.context = self.trust()
         self.email = "mia@example.com"
+        applications = PrivateCa(folder, "applications")
+        #: Certificate and key of an application at 127.0.0.1 that the server calls.
+        self.application_files = applications.sign("application")
         self._database = folder / "ironauth.sqlite3"
         self._environment = process_environment(
             DATABASE_URL=f"sqlite:///{self._database}", REDIS_URL="", IRONAUTH_ISSUER=ISSUER, ALLOWED_HOSTS=HOST,
             IRONAUTH_TRUSTED_PROXIES="unix", IRONAUTH_COOKIE_SECURE="1", IRONAUTH_LOGOUT_NETWORKS=NETWORK,
-            EMAIL_URL=f"filemail://{folder}/mail",
+            EMAIL_URL=f"filemail://{folder}/mail", SSL_CERT_FILE=str(applications.file),
         )  # fmt: skip
         self._addresses = itertools.count(1)
         self._operator: dict[str, Any] = {}

@@ -2,7 +2,13 @@
 
 from typing import Final
 
-from tokens.oauth.tests.openid.plans import basic, config
+from tokens.oauth.tests.openid.plans import back_channel_logout, basic, config, rp_logout
 from tokens.oauth.tests.openid.registry import Plan
 
-PLANS: Final[tuple[Plan, ...]] = (config.PLAN, basic.PLAN, basic.FORM_POST)
+PLANS: Final[tuple[Plan, ...]] = (
+    config.PLAN,
+    basic.PLAN,
+    basic.FORM_POST,
+    rp_logout.PLAN,
+    back_channel_logout.PLAN,
+)

@@ -132,7 +132,7 @@ def unsigned_request_object(trial: Trial) -> None:
     "A request object by reference is honoured, or refused by request_uri_not_supported.",
 )
 def request_uri_unsigned(trial: Trial) -> None:
-    """Nothing is fetched: the address is nobody's."""
+    """Nothing is fetched: nobody listens at the address."""
     client = trial.client()
     asked = client.request(request_uri="https://app.example.com/request.jwt")
     assert client.metadata["request_uri_parameter_supported"] is False
