@@ -22,6 +22,7 @@ from ironauth.infrastructure.core.errors import DomainError, NotAuthenticated
 from ironauth.infrastructure.http import cookies
 from ironauth.infrastructure.http.client_context import ClientContext
 from tokens.sessions import sso_session
+from tokens.sessions import units as sessions
 from tokens.sessions.models import Session
 from tokens.sessions.queries import OpenedSession, StoredSession
 from tokens.sessions.sso_session import MOST_IN_BROWSER, SEPARATOR, SsoCookie
@@ -159,6 +160,40 @@ def store(
         until=until,
     )
     return dataclasses.replace(opened, others=tuple(one.cookie.text for one in kept))
+
+
+def kept_by_last_step(own: StoredSession, browser: str) -> SsoCookie | None:
+    """Return the SSO session that was opened by the step that moved this session on last; None for any other step.
+
+    It is as it was then: one in which the person has signed in meanwhile belongs to who has. And for this browser
+    alone: its cookie is never refreshed, so that who had it by a copied token would be found out by nobody. 2 queries.
+
+    Args:
+        own: The session of the account's pages, as it is now.
+        browser: What our pages know the browser by; "" for nothing.
+    """
+    known = sessions.browser_mac(browser)
+    if own.rotated_at is None or not known or not Session.objects.filter(pk=own.id, browser=known).exists():
+        return None
+    same = {"user_id": own.account.id, "amr": own.amr, "authenticated_at": own.authenticated_at}
+    found = Session.objects.filter(goes_on_from=own.id, created_at=own.rotated_at, **same).live(clock.now())
+    row = found.order_by().values_list("pk", "secret", "master_key_id").first()
+    if row is None:
+        return None
+    session_id, secret, key_id = row
+    return sso_session.parse_cookie(
+        sso_session.mint_cookie(session_id=session_id, secret=bytes(secret), master_key_id=key_id)
+    )
+
+
+def note(session_id: UUID, browser: str) -> None:
+    """Note which browser a session of the account's pages is in. 1 query.
+
+    Args:
+        session_id: The session.
+        browser: What our pages know it by; "" for nothing.
+    """
+    Session.objects.filter(pk=session_id).update(browser=sessions.browser_mac(browser))
 
 
 def give(response: HttpResponse, held: Sequence[BrowserSession]) -> None:

@@ -38,7 +38,11 @@ class ConsentedAccess(NamedTuple):
 
 
 #: Why an SSO session has ended in which nothing begins any more, with ``offline_access`` neither.
-_THROWN_OUT: Final = (Session.RevokeReason.ENDED_BY_USER.value, Session.RevokeReason.ENDED_BY_STAFF.value)
+_THROWN_OUT: Final = (
+    Session.RevokeReason.ENDED_BY_USER.value,
+    Session.RevokeReason.ENDED_BY_STAFF.value,
+    Session.RevokeReason.REUSE.value,
+)
 
 
 class _Parent(NamedTuple):

@@ -55,29 +55,36 @@ _SIGNED_IN: Final = CompiledSelect(
 )
 
 
-def cascade(*ended: UUID, leaves_kept: bool = False) -> None:
+def cascade(
+    *ended: UUID, leaves_kept: bool = False, reason: Session.RevokeReason = Session.RevokeReason.SIGNED_OUT
+) -> None:
     """Publish that these sessions have just been revoked, and end what began in them or goes on from them. 2 queries.
 
     Clients that were given ``offline_access`` keep their sessions (OpenID Connect Back-Channel Logout §2.7); those with
-    an address for it are told anyway. For SSO sessions in which clients have sessions 2 more, 1 with notices.
+    an address for it are told anyway. For SSO sessions in which clients have sessions 2 more, 1 with notices; 1 more
+    where the account's pages have.
 
     Args:
         *ended: The sessions.
         leaves_kept: Whether the SSO sessions stay that were opened from them for an account to stay in its browser.
+        reason: Why they have ended, which is stored for SSO sessions that go on from them.
     """
     if len(ended) == 1:
         begun = _BEGUN_IN.rows(parent_id=ended[0], origin=ended[0])
     else:
         begun = [list(row) for row in _children().filter(Q(parent_id__in=ended) | Q(goes_on_from__in=ended))]
-    kept = [session_id for session_id, client_id, *_ in begun if client_id == SSO_CLIENT]
-    begun = [row for row in begun if row[1] != SSO_CLIENT]
+    kept = [] if leaves_kept else [session_id for session_id, client_id, *_ in begun if client_id == SSO_CLIENT]
+    begun = [row for row in begun if row[1] != SSO_CLIENT and row[3] in ended]
     if begun:
         _online(*ended).revoke(Session.RevokeReason.SIGNED_OUT, clock.now())
         _tell({(client_id, user_id, parent_id) for _, client_id, user_id, parent_id in begun})
+        of_pages = [session_id for session_id, client_id, *_ in begun if client_id == FIRST_PARTY_CLIENT]
+        if of_pages:
+            kept += Session.objects.filter(goes_on_from__in=of_pages).order_by().values_list("pk", flat=True)
     invalidate(*map(sid_tag, ended), *(sid_tag(session_id) for session_id, *_ in begun))
-    if kept and not leaves_kept:
-        Session.objects.filter(pk__in=kept).revoke(Session.RevokeReason.SIGNED_OUT, clock.now())
-        cascade(*kept)
+    if kept:
+        Session.objects.filter(pk__in=kept).revoke(reason, clock.now())
+        cascade(*kept, reason=reason)
 
 
 def all_end(*, user_ids: Sequence[UUID], **_: object) -> None:

@@ -93,7 +93,8 @@ class Session(models.Model):
         actor_id: The member of staff who opened it to act as the person (``acting``); None for the person's own.
         actor_epoch: The epoch of *their* account then.
         browser: A MAC of what our pages know its browser by; "" for sessions whose tokens are in no cookies of theirs.
-        goes_on_from: The session of the account's pages that an SSO session was opened from, to outlive it.
+        goes_on_from: The session of the account's pages that an SSO session was opened from, to outlive it. For
+            one of the pages that has let go of its SSO session: what that one went on from.
         kept_device_id: The kept device of its browser, which goes when the session is thrown out; None without one.
     """
 

@@ -1,6 +1,6 @@
 """What is asked of sessions and their rows; of the hot paths each is one statement, compiled once."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
@@ -8,7 +8,7 @@ from uuid import UUID
 
 import msgspec
 from django.db import models
-from django.db.models import F
+from django.db.models import F, Q
 
 from accounts.users.models import User
 from accounts.users.outputs import ACCOUNT_COLUMNS, Account, account_of
@@ -259,25 +259,23 @@ def advance(session: StoredSession, *, now: datetime, idle_end: datetime) -> Sto
 
 
 def note_origin(session_id: UUID, origin: StoredSession) -> None:
-    """Note which session of the account's pages an SSO session goes on from, the first of a chain. 2 queries at most.
+    """Note which session of the account's pages an SSO session goes on from. 1 query.
 
     Args:
         session_id: The SSO session.
         origin: The session that it goes on from, and may outlive.
     """
-    parent = Session.objects.filter(pk__in=[origin.parent_id] if origin.parent_id is not None else [])
-    began = parent.values_list("goes_on_from", flat=True).first()
-    Session.objects.filter(pk=session_id).update(goes_on_from=began or origin.id)
+    Session.objects.filter(pk=session_id).update(goes_on_from=origin.id)
 
 
-def that_go_on_from(session_id: UUID, now: datetime) -> list[UUID]:
-    """Return the live SSO sessions that go on from a session of the account's pages. 1 query.
+def that_go_on_from(session_ids: Collection[UUID]) -> list[UUID]:
+    """Return the sessions that began in one of these or go on from it, over or not. 1 query.
 
     Args:
-        session_id: The session, over or not.
-        now: The moment at which they have to be live.
+        session_ids: The sessions, over or not.
     """
-    return list(Session.objects.filter(goes_on_from=session_id).live(now).order_by().values_list("pk", flat=True))
+    began = Session.objects.filter(Q(parent_id__in=session_ids) | Q(goes_on_from__in=session_ids))
+    return list(began.order_by().values_list("pk", flat=True))
 
 
 def note_device(session_id: UUID, device_id: UUID) -> bool:

@@ -19,6 +19,7 @@ from tokens.sessions import units as sessions
 from tokens.sessions.access_tokens import token_pair
 from tokens.sessions.acting import units as acting
 from tokens.sessions.ends import queries as session_ends
+from tokens.sessions.models import FIRST_PARTY_CLIENT
 from tokens.sessions.outputs import SessionOut, TokenPair
 from tokens.sessions.refresh import queries as refresh_queries
 from tokens.sessions.refresh import units as refresh_units
@@ -56,12 +57,21 @@ async def refresh(*, token: str, address: str = "") -> TokenPair:
 
 
 async def named_by(*, token: str) -> UUID | None:
-    """Return the session that a refresh token of this server names; None for any other token.
+    """Return the session of this service's own API that a cookie's refresh token is good for; None for any other token.
+
+    One that is good for nothing is taken for a copy, as a refresh does.
 
     Args:
         token: The refresh token; "" for none.
     """
-    return await database().read(session_ends.named_by, token) if token else None
+    parsed = refresh_token.parse(token)
+    if parsed is None:
+        return None
+    found = await database().read(refresh_queries.usable, parsed=parsed)
+    if found is not None:
+        return found.id if found.client_id == FIRST_PARTY_CLIENT else None
+    named = await database().write(refresh_units.of_replaced_cookie, token)
+    return named.session_id if named is not None else None
 
 
 async def access_for(*, token: str, address: str = "") -> TokenPair:

@@ -93,7 +93,7 @@ def read_others(request: HttpRequest | Request) -> tuple[SsoCookie, ...]:
     if not text or len(text) > MOST_IN_BROWSER * (CHARACTERS + 1):
         return ()
     found = [cookie for part in text.split(SEPARATOR) if (cookie := parse_cookie(part)) is not None]
-    return tuple(found[: MOST_IN_BROWSER - 1])
+    return tuple(found[: MOST_IN_BROWSER - (cookie_name() in request.COOKIES)])
 
 
 def parse_cookie(text: str) -> SsoCookie | None:
@@ -265,7 +265,11 @@ def store(
 
 
 def _renewed(session_id: UUID, renewal: NewSession) -> bool:
-    """Give a live session of the same person and epoch all that a new one would have; return whether there is one."""
+    """Give a live session of the same person and epoch all that a new one would have; return whether there is one.
+
+    What it goes on from stays. The secret is new, so a copy of the cookie is worth nothing. But what somebody opened
+    with that copy before, for a client, is still there, and has to end when a copy of the first token is found out.
+    """
     same = ("user_id", "client_id", "epoch")
     changed = (
         "secret", "master_key_id", "authenticated_at", "amr", "last_used_at", "idle_expires_at",

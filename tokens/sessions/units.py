@@ -13,7 +13,7 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import models, transaction
-from django.db.models import Count
+from django.db.models import Count, OuterRef, Subquery
 
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event
@@ -220,12 +220,15 @@ def stand_alone(session_id: UUID) -> None:
     """Let a session of the account's pages live on without the SSO session that it goes on from. 1 query.
 
     Where others are thrown out, that one is too: a copy of its cookie shows nothing of itself when it is used. For a
-    client's session this does nothing: it belongs to the single sign-on.
+    client's session this does nothing: it belongs to the single sign-on. What the SSO session went on from is kept: a
+    thief may be who asks, and is found out when the token that they copied is used.
 
     Args:
         session_id: The session that stays.
     """
-    Session.objects.filter(pk=session_id, client_id=FIRST_PARTY_CLIENT, parent_id__isnull=False).update(parent_id=None)
+    began = Session.objects.filter(pk=OuterRef("parent_id")).order_by().values("goes_on_from")
+    of_pages = Session.objects.filter(pk=session_id, client_id=FIRST_PARTY_CLIENT, parent_id__isnull=False)
+    of_pages.update(parent_id=None, goes_on_from=Subquery(began))
 
 
 def end_session(*, session_id: UUID, reason: Session.RevokeReason, leaves_kept: bool = False) -> bool:
@@ -240,7 +243,7 @@ def end_session(*, session_id: UUID, reason: Session.RevokeReason, leaves_kept: 
     """
     ended = session_queries.end(session_id, reason=reason, now=clock.now())
     if ended:
-        ending.cascade(session_id, leaves_kept=leaves_kept)
+        ending.cascade(session_id, leaves_kept=leaves_kept, reason=reason)
     return ended
 
 
@@ -253,7 +256,7 @@ def end_sessions(*, session_ids: Sequence[UUID], reason: Session.RevokeReason) -
     """
     ended = Session.objects.filter(pk__in=session_ids).revoke(reason, clock.now())
     if ended:
-        ending.cascade(*session_ids)
+        ending.cascade(*session_ids, reason=reason)
     return ended
 
 
@@ -266,7 +269,7 @@ def make_room(account: Account, *, keep: UUID | None = None) -> None:
 
     Args:
         account: The person.
-        keep: The SSO session in which the new one begins.
+        keep: The session in which the new one begins, or goes on from.
     """
     rows = _HELD.rows(user_id=account.id)
     if rows and rows[0][0] >= settings.IRONAUTH_MAX_SESSIONS_PER_USER:
@@ -283,11 +286,21 @@ def _end_oldest(account: Account, keep: UUID | None) -> None:
         dead = [one.id for one in oldest_first if not one.is_live(account, now)]
         Session.objects.filter(pk__in=dead).revoke("", now)
     excess = min(len(live) - settings.IRONAUTH_MAX_SESSIONS_PER_USER + 1, MOST_ENDED_AT_ONCE)
-    for session_id in _longest_unused((one for one in live if one.id != keep), excess):
+    stay = _that_hold(keep) if keep is not None else set()
+    for session_id in _longest_unused((one for one in live if one.id not in stay), excess):
         # One that somebody else ends at this moment is theirs to record.
         if session_queries.end(session_id, reason=Session.RevokeReason.TOO_MANY, now=now):
             ending.cascade(session_id)
             audit.record(Event.SESSION_ENDED, user_id=account.id, session_id=session_id, details=TOO_MANY_DETAILS)
+
+
+def _that_hold(session_id: UUID) -> set[UUID]:
+    """Return a session and those with which it would end. 2 queries at most."""
+    found = {session_id}
+    for _ in range(2):  # one of the pages, the SSO session it began in, and what that one goes on from
+        rows = Session.objects.filter(pk__in=found).order_by().values_list("parent_id", "goes_on_from")
+        found |= {one for row in rows for one in row if one is not None}
+    return found
 
 
 def _longest_unused(oldest_first: Iterable[_Held], count: int) -> list[UUID]:

@@ -92,8 +92,8 @@ def open_session(proof: SignInProof, *, context: ClientContext, kind: SessionKin
         raise proof.account_changed()
     replaces = None
     if isinstance(kind, FirstParty) and (context.previous or context.replaces or context.browser):
-        replaces = session_ends.end_replaced(context, user_id=account.id)
-    sessions.make_room(account, keep=_parent_of(kind))
+        replaces = session_ends.end_replaced(context, user_id=account.id, goes_on=isinstance(proof, BySession))
+    sessions.make_room(account, keep=proof.session.id if isinstance(proof, BySession) else _parent_of(kind))
     if isinstance(proof, BySession):
         proof.hold()
         if isinstance(kind, FirstParty) and kind.began_in is not None:

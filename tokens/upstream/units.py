@@ -112,9 +112,10 @@ def signed_out_there(*, provider_id: UUID, slug: str, told: SignedOut) -> int | 
     federation.forget_waiting(provider_id=provider_id, subject=told.subject, sid=told.sid)
     named = {name: value for name, value in (("subject", told.subject), ("sid", told.sid)) if value}
     begun = UpstreamSession.objects.filter(provider_id=provider_id, session__revoked_at=None, **named)
-    found = list(begun.values_list("session__user_id", "session_id"))
-    if found:
+    ended = 0
+    while found := list(begun.values_list("session__user_id", "session_id")):  # again: one may be opened at this moment
         reason = Session.RevokeReason.SIGNED_OUT
         sessions.end_sessions(session_ids=[session_id for _, session_id in found], reason=reason)
         audit.record_each(Event.SESSION_ENDED, found, actor_id=None, details={"provider": slug})
-    return len(found)
+        ended += len(found)
+    return ended

@@ -27,9 +27,9 @@ from tokens.oauth.authorize.views import EXPIRED, OAuthPage
 from tokens.oauth.logout import request as logout_request
 from tokens.sessions import browser_sessions, sso_session, transport
 from tokens.sessions.access_tokens import token_pair
-from tokens.sessions.browser_sessions import BrowserSession
+from tokens.sessions.browser_sessions import MOST_OTHERS, BrowserSession
 from tokens.sessions.queries import OpenedSession
-from tokens.sessions.sso_session import SsoCookie
+from tokens.sessions.sso_session import MOST_IN_BROWSER, SsoCookie
 
 log = get_logger()
 
@@ -103,7 +103,8 @@ async def _open(
     mark = token_cache().mark()
     key = await key_store().signing()
     opened: OpenedSession
-    opened, stays = await database().write(units.go_on, chosen, here=here, context=context)
+    browser = client_context.browser_of(request)
+    opened, stays = await database().write(units.go_on, chosen, here=here, context=context, browser=browser)
     log.info("account_gone_on", user_id=str(opened.account.id), session_id=str(opened.session_id))
     transport.set_cookies(response, token_pair(opened, key, mark))
     return stays
@@ -116,27 +117,46 @@ async def _switched(request: ApiRequest, here: Sequence[Here], meant: Here, ther
         return response
     stays = None
     if meant.own is None:
-        stays = await _open(request, response, meant.held, here)
-    others = [one.held for one in here if one.held is not None and one is not meant]
+        try:
+            stays = await _open(request, response, meant.held, here)
+        except NotAuthenticated:  # as a rule by another click, which has ended the session of the one before
+            here = await _here(request)
+            again = units.of(here, meant.session.id)
+            if again is None or again.held is None:
+                return _listed(here, there) if here else _sign_in(there)
+            stays = await _open(request, response, again.held, here) if again.own is None else None
+    others = [one.held for one in here if one.held is not None and one.held.cookie != meant.held.cookie]
     browser_sessions.give(response, [meant.held, *others])
     if stays is not None:
-        browser_sessions.give_others(response, [one.cookie.text for one in others] + [stays.text])
+        texts = [one.text for one in (stays, *(one.cookie for one in others))]
+        browser_sessions.give_others(response, texts[:MOST_OTHERS])
     return response
 
 
 async def _beside(request: ApiRequest, here: Sequence[Here], there: str) -> HttpResponse:
     """Go to where another person signs in; the present account stays signed in in this browser."""
     response = _sign_in(there)
-    context = client_context.context_of(request)
+    context = client_context.context_of(request)._replace(browser=client_context.browser_of(request))
+    token = transport.previous_of(request)
     mark = token_cache().mark()
     key = await key_store().signing()
-    stays, own = await database().write(units.beside, here, context=context)
+    try:
+        stays, own = await database().write(units.beside, here, token=token, context=context)
+    except (units.MovedOn, NotAuthenticated):  # as a rule by another click, which has changed what this one has read
+        here = await _here(request)
+        try:
+            stays, own = await database().write(units.beside, here, token=token, context=context)
+        except units.MovedOn:
+            return _listed(here, there)
     if own is not None:
         transport.set_cookies(response, token_pair(own, key, mark))
     if stays is not None:
         current = sso_session.read_cookie(request)
         others = [one.held.cookie for one in here if one.held is not None and one.held.cookie != current]
-        browser_sessions.give_others(response, [one.text for one in (*others, stays)])
+        is_there = any(one.held is not None and one.held.cookie == current for one in here)
+        if not is_there and sso_session.cookie_name() in request.COOKIES:
+            sso_session.clear_cookie(response)
+        browser_sessions.give_others(response, [one.text for one in (stays, *others)][: MOST_IN_BROWSER - is_there])
     return response
 
 

@@ -6,10 +6,10 @@ nobody proves anything by it.
 """
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
-from ironauth.infrastructure.core.errors import NotAuthenticated
 from ironauth.infrastructure.http.client_context import ClientContext
 from tokens.sessions import browser_sessions, refresh_token, sso_session
 from tokens.sessions import queries as session_queries
@@ -42,6 +42,22 @@ class Here(NamedTuple):
         return found
 
 
+class Kept(NamedTuple):
+    """The SSO session that keeps an account in the browser.
+
+    Attributes:
+        cookie: What names it.
+        at: When it was opened.
+    """
+
+    cookie: SsoCookie
+    at: datetime
+
+
+class MovedOn(Exception):
+    """The session of the account's pages was refreshed elsewhere, and nothing has happened here."""
+
+
 def of_browser(named: Sequence[SsoCookie], token: str) -> list[Here]:
     """Return the accounts of a browser, the one of the account's pages first. 1 query for each session.
 
@@ -58,7 +74,7 @@ def of_browser(named: Sequence[SsoCookie], token: str) -> list[Here]:
 
 
 def go_on(
-    chosen: BrowserSession, *, here: Sequence[Here], context: ClientContext
+    chosen: BrowserSession, *, here: Sequence[Here], context: ClientContext, browser: str
 ) -> tuple[OpenedSession, SsoCookie | None]:
     """Open a session of the account's pages for an account that is signed in in the browser.
 
@@ -68,6 +84,7 @@ def go_on(
         chosen: The SSO session of the account.
         here: The accounts of the browser.
         context: Where the request comes from, with the refresh token that is replaced.
+        browser: What our pages know the browser by; "" for nothing.
 
     Returns:
         The opened session, and the SSO session that was opened for the account before, if one was.
@@ -75,18 +92,23 @@ def go_on(
     Raises:
         NotAuthenticated: A session is over.
     """
-    stays = keep(here, context=context)
-    return going_on.at_the_pages(chosen.session, context=context), stays
+    stays = keep(here, context=context, chosen=chosen)
+    opened = going_on.at_the_pages(chosen.session, context=context)
+    upstream.note_same(session_id=chosen.session.id, as_session_id=opened.session_id)
+    browser_sessions.note(opened.session_id, browser)
+    return opened, stays.cookie if stays is not None else None
 
 
-def keep(here: Sequence[Here], *, context: ClientContext) -> SsoCookie | None:
+def keep(here: Sequence[Here], *, context: ClientContext, chosen: BrowserSession | None = None) -> Kept | None:
     """Open an SSO session for the account of the account's pages where it has none in the browser, and return it.
 
-    It lives no longer than the session that it goes on from.
+    It lives no longer than the session that it goes on from. Where the browser has too many, the last one that it names
+    ends.
 
     Args:
         here: The accounts of the browser.
         context: Where the request comes from.
+        chosen: The SSO session that is gone on from, which stays.
 
     Raises:
         NotAuthenticated: That session is over.
@@ -95,35 +117,51 @@ def keep(here: Sequence[Here], *, context: ClientContext) -> SsoCookie | None:
     if own is None:
         return None
     beside = [one.held.cookie for one in here if one.held is not None]
+    beside.sort(key=lambda one: chosen is None or one != chosen.cookie)  # the chosen one first
     opened = going_on.single_sign_on(own, beside=beside, context=context)
+    cookie, stored = sso_session.parse_cookie(opened.refresh_token), opened.stored
+    assert cookie is not None
+    assert stored is not None
     session_queries.note_origin(opened.session_id, own)
     upstream.note_same(session_id=own.id, as_session_id=opened.session_id)
-    return sso_session.parse_cookie(opened.refresh_token)
+    return Kept(cookie, stored.last_used_at)
 
 
-def beside(here: Sequence[Here], *, context: ClientContext) -> tuple[SsoCookie | None, OpenedSession | None]:
+def beside(
+    here: Sequence[Here], *, token: str, context: ClientContext
+) -> tuple[SsoCookie | None, OpenedSession | None]:
     """Keep the account of the account's pages in the browser, for another one to sign in beside it. See ``keep``.
 
-    Its session there moves on by one refresh: a copy of its token is found out when it is used.
+    Its session there moves on by one refresh: a copy of its token is found out when it is used. A second click brings
+    the token of before. It gets what the first one got, as a refresh does within its grace, and moves nothing on: what
+    was opened anew for such a token would be found out by nobody.
 
     Args:
         here: The accounts of the browser.
+        token: Its refresh token of the account's pages.
         context: Where the request comes from.
 
     Returns:
         The SSO session that was opened, and the session of the pages with its next token; None where none was.
 
     Raises:
-        NotAuthenticated: That session is over, or somebody else has just moved it on.
+        MovedOn: The session of the pages has moved on since the browser got its token, and not by this.
+        NotAuthenticated: That session is over.
     """
-    stays = keep(here, context=context)
-    own = here[0].own if here else None
-    if stays is None or own is None:
+    own = here[0].own if here and here[0].held is None else None
+    if own is None:
         return None, None
-    moved = refresh_queries.moved_on(own)
-    if moved is None:
-        raise NotAuthenticated
-    return stays, moved
+    parsed = refresh_token.parse(token)
+    if parsed is None or parsed.generation != own.generation:
+        again = browser_sessions.kept_by_last_step(own, context.browser)
+        if again is None:
+            raise MovedOn
+        return again, refresh_queries.as_it_is(own)
+    stays = keep(here, context=context)
+    moved = refresh_queries.moved_on(own, now=stays.at) if stays is not None else None
+    if stays is None or moved is None:
+        raise MovedOn
+    return stays.cookie, moved
 
 
 def sign_out(ended: Sequence[Here]) -> None:

@@ -29,12 +29,12 @@ from accounts.mfa.kept_devices import queries as kept_devices
 from accounts.mfa.passkeys.factor import PASSKEY
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.http.client_context import ClientContext
-from tokens.sessions import ending, refresh_token
+from tokens.sessions import ending
 from tokens.sessions import queries as session_queries
 from tokens.sessions import units as sessions
 from tokens.sessions.models import BY_PASSKEY, FIRST_PARTY_CLIENT, Session
 from tokens.sessions.queries import StoredSession
-from tokens.sessions.refresh import queries as refresh_queries
+from tokens.sessions.refresh import units as refresh
 
 #: Sessions in one statement; SQLite as first shipped takes 999 variables.
 BATCH: Final = 500
@@ -53,7 +53,7 @@ def end_own_session(*, session_id: UUID, user_id: UUID, epoch: int, from_session
     if ended:
         details = {"from_session": str(from_session_id)}
         _end_where_it_began(session_id, from_session_id)
-        ending.cascade(session_id)
+        ending.cascade(session_id, reason=Session.RevokeReason.ENDED_BY_USER)
         if session_id != from_session_id:  # else they sign out here, which leaves the device
             forget_devices([session_id])
             ending.under_way_ends.send(sender=Session, user_id=user_id, session_ids=[session_id], keep=())
@@ -173,13 +173,6 @@ def passkey_gone(*, kind: str, user_id: UUID, row: Any, actor_id: UUID, session_
         end_matching(used & since, user_id=user_id, actor_id=actor_id, keep=session_id, details=details)
 
 
-def named_by(token: str) -> UUID | None:
-    """Return the session that a refresh token of this server names, of whatever generation. 1 query at most."""
-    parsed = refresh_token.parse(token)
-    found = refresh_queries.session_of(parsed=parsed) if parsed is not None else None
-    return found.id if found is not None else None
-
-
 def _only_one(browser: str) -> list[UUID]:
     """Return the live sessions of the pages that this browser has, and have its other sign-ins wait until the commit.
 
@@ -222,37 +215,44 @@ def sign_out(session: StoredSession) -> None:
     sessions.sign_out(session_id=session.id, user_id=session.account.id, actor_id=session.actor_id)
 
 
-def end_replaced(context: ClientContext, *, user_id: UUID) -> UUID | None:
+def end_replaced(context: ClientContext, *, user_id: UUID, goes_on: bool = False) -> UUID | None:
     """End the session that the replaced cookie names, of any person, and what another tab has opened meanwhile.
 
     2 queries, 2 more for a browser that our pages know, and what ending takes.
 
     Of the same person it is no sign-out, and the event of the sign-in names it. Of another one, or of a member of staff
-    who acts as a person, it is one.
+    who acts as a person, it is one. What keeps that account in the browser stays. The cookie that names it came with
+    the session's newest token, so of an older one it is somebody else's, and ends.
 
     Args:
         context: Where the sign-in comes from: the cookie, or the session that it named on the way to another provider.
         user_id: Who has just signed in.
+        goes_on: Whether nobody has signed in: it is a switch between the browser's accounts.
 
     Returns:
         The session of the same person that has ended; None for any other.
     """
-    named = UUID(context.replaces) if context.replaces else None
-    session_id = named_by(context.previous) if context.previous else named
-    there = _only_one(context.browser) if context.browser else []
+    there = _only_one(context.browser) if context.browser else []  # first: others wait here, before they hold rows
+    named = refresh.of_replaced_cookie(context.previous) if context.previous else None
+    session_id = named.session_id if named is not None else None
+    if context.replaces and not context.previous:
+        session_id = UUID(context.replaces)
     if session_id is not None and session_id not in there:
         there.append(session_id)
-    ended = [one for one in there if _ended_for(one, user_id)]
+    copied = session_id if named is not None and not named.is_current and not goes_on else None
+    ended = [one for one in there if _ended_for(one, user_id, leaves_kept=one != copied)]
     return ended[-1] if ended else None
 
 
-def _ended_for(session_id: UUID, user_id: UUID) -> bool:
+def _ended_for(session_id: UUID, user_id: UUID, *, leaves_kept: bool) -> bool:
     """End a session of the pages; return whether it was this person's own."""
     found = session_queries.find(session_id)
     if found is None or found.client_id != FIRST_PARTY_CLIENT or found.is_over(clock.now()):
         return False
     if found.account.id != user_id or found.actor_id is not None:
-        sessions.sign_out(session_id=found.id, user_id=found.account.id, actor_id=found.actor_id, leaves_kept=True)
+        sessions.sign_out(
+            session_id=found.id, user_id=found.account.id, actor_id=found.actor_id, leaves_kept=leaves_kept
+        )
         return False
     return _end(found.id)
 

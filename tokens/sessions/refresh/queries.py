@@ -51,16 +51,21 @@ def kept(*, parsed: ParsedRefreshToken) -> OpenedSession | None:
     session = usable(parsed=parsed)
     if session is None or session.client_id != FIRST_PARTY_CLIENT or session.dpop_jkt:
         return None
+    return as_it_is(session)
+
+
+def as_it_is(session: StoredSession) -> OpenedSession:
+    """Return what tokens of a session's present generation are made from."""
     return sessions.opened(session, session.account)
 
 
-def moved_on(session: StoredSession) -> OpenedSession | None:
+def moved_on(session: StoredSession, *, now: datetime) -> OpenedSession | None:
     """Move a session of this service's own API on by one refresh; None when another request was first. 1 query.
 
     Args:
         session: The session, as it was read.
+        now: The time of the refresh.
     """
-    now = clock.now()
     moved = session_queries.advance(session, now=now, idle_end=sessions.idle_end(now, session.absolute_expires_at))
     return sessions.opened(moved, moved.account) if moved is not None else None
 

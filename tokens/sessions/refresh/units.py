@@ -1,4 +1,4 @@
-"""Units of work on refresh tokens: exchange one. Synchronous, run by the database pool.
+"""Units of work on refresh tokens: exchange one, or see one replaced. Synchronous, run by the database pool.
 
 Every outcome is a return value, even a refusal: a unit that raised would roll back the revocation that a reused refresh
 token calls for (security-bar finding 11). The service raises after the commit.
@@ -6,6 +6,8 @@ token calls for (security-bar finding 11). The service raises after the commit.
 
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import NamedTuple
+from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
@@ -13,9 +15,10 @@ from django.db import transaction
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event
 from ironauth.infrastructure.core import clock
-from ironauth.infrastructure.db.unit_of_work import raise_if_timed_out
+from ironauth.infrastructure.db.unit_of_work import about_to_commit, raise_if_timed_out
 from ironauth.infrastructure.telemetry.logs import get_logger
 from tokens.protocol import scope_set
+from tokens.sessions import ending, refresh_token
 from tokens.sessions import queries as session_queries
 from tokens.sessions import units as sessions
 from tokens.sessions.acting import units as acting
@@ -69,7 +72,7 @@ def rotate(
     if rotation is None:  # lost the race between SELECT and UPDATE: the winner's row decides
         session = session_queries.find(parsed.session_id)
         rotation = _rotate(session, parsed, client_id, wanted, idle_s, grace_s) or Rotation(Outcome.REVOKED)
-    if session is not None and rotation.outcome is Outcome.REVOKED:
+    if session is not None and _is_copy(session, parsed, rotation.outcome):
         _used_afterwards(session)
     if session is not None and session.actor_id is not None and rotation.outcome is Outcome.INACTIVE:
         with transaction.atomic():
@@ -102,6 +105,50 @@ def _rotate(
     return None if advanced is None else Rotation(Outcome.ROTATED, sessions.opened(advanced, advanced.account))
 
 
+class Named(NamedTuple):
+    """The session that a cookie names.
+
+    Attributes:
+        session_id: Its id.
+        is_current: Whether the cookie has its newest token.
+    """
+
+    session_id: UUID
+    is_current: bool
+
+
+def of_replaced_cookie(token: str) -> Named | None:
+    """Return the session of the pages that a cookie names which a new sign-in replaces. 1 query as a rule.
+
+    The cookie is shown by that as by a refresh: an older one, or one of a session that ended before, is a copy or has
+    made the browser's own one a copy.
+
+    Args:
+        token: The refresh token of the cookie.
+
+    Returns:
+        None where the cookie is good for nothing; what goes on from its session has ended then.
+
+    Raises:
+        Unavailable: As for a refresh.
+    """
+    parsed = refresh_token.parse(token)
+    session = session_queries.find(parsed.session_id) if parsed is not None else None
+    if parsed is None or session is None:
+        return None
+    refusal = refusal_of(session, parsed, FIRST_PARTY_CLIENT)
+    if refusal in (Outcome.UNKNOWN, Outcome.FORGED):
+        return None
+    if refusal is not None and _is_copy(session, parsed, refusal):
+        _used_afterwards(session)
+        return None
+    is_current = parsed.generation == session.generation
+    if refusal is None and not is_current and not session.dpop_jkt and not in_grace(session, parsed, clock.now()):
+        _reused(session)
+        return None
+    return Named(session.id, is_current)
+
+
 def _reused(session: StoredSession) -> Rotation:
     """Revoke the session of a token that was used before.
 
@@ -115,26 +162,46 @@ def _reused(session: StoredSession) -> Rotation:
     return Rotation(Outcome.REUSE)
 
 
+def _is_copy(session: StoredSession, parsed: ParsedRefreshToken, outcome: Outcome) -> bool:
+    """Return whether a token of a session that is over is none that its browser would have."""
+    return outcome is Outcome.REVOKED or (outcome is Outcome.EXPIRED and parsed.generation != session.generation)
+
+
 def _used_afterwards(session: StoredSession) -> None:
     """End what goes on from a session of the account's pages that has ended, and whose token is used all the same.
 
     Its browser has other cookies since: somebody else has a copy, or has made the browser's own one a copy. Requests
     that were on their way at that moment mean nothing. 1 query, and what ending takes.
+
+    Raises ``Unavailable``, and ends nothing, as ``_reused`` does.
     """
     grace = timedelta(seconds=settings.IRONAUTH_REFRESH_GRACE_S)
     if session.client_id != FIRST_PARTY_CLIENT:
         return
     if session.revoked_at is not None and session.revoked_at + grace > clock.now():
         return
+    if not session_queries.that_go_on_from([session.id]):
+        return
+    raise_if_timed_out()
+    about_to_commit()
     with transaction.atomic():
         if _end_what_goes_on(session):
             _note_reuse(session)
 
 
 def _end_what_goes_on(session: StoredSession) -> int:
-    """End the SSO sessions that were opened from a session; return how many."""
-    found = session_queries.that_go_on_from(session.id, clock.now())
-    return sessions.end_sessions(session_ids=found, reason=Session.RevokeReason.REUSE) if found else 0
+    """End the sessions that were opened from a session of the account's pages, in however many steps; return how many.
+
+    Those of clients with ``offline_access``, too, and codes that wait for theirs: none of it is the owner's. Step by
+    step, and through those that have ended: one that is opened at this moment waits for the one that it goes on from.
+    """
+    ended, passed, step = 0, {session.id}, [session.id]
+    whose = {"sender": Session, "user_id": session.account.id, "keep": ()}
+    while step := [one for one in session_queries.that_go_on_from(step) if one not in passed]:
+        passed.update(step)
+        ended += sessions.end_sessions(session_ids=step, reason=Session.RevokeReason.REUSE)
+        ending.under_way_ends.send(session_ids=step, **whose)
+    return ended
 
 
 def _note_reuse(session: StoredSession) -> None:

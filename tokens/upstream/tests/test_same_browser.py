@@ -1,17 +1,20 @@
 """A sign-in with a provider replaces the session that the browser had at this site's pages, as any other one does."""
 
+from datetime import timedelta
 from typing import Any
 
 import httpx
 import pytest
 from asgiref.sync import sync_to_async
 
+from accounts.audit.models import AuditEvent
 from accounts.federation.models import Identity, UpstreamProvider, UpstreamSignIn
 from accounts.users.models import User
+from ironauth.infrastructure.core import clock
 from tokens.oauth.tests.material import make_client
 from tokens.oauth.tests.walk import answered, authorize
 from tokens.sessions.models import FIRST_PARTY_CLIENT, Session
-from tokens.tests.browser import Member, by_cookie
+from tokens.tests.browser import SAME_ORIGIN, Member, by_cookie
 from tokens.upstream.tests.provider import FakeProvider
 from tokens.upstream.tests.walk import back, is_in, sent, through
 
@@ -63,6 +66,25 @@ async def test_another_session_is_not(api: httpx.AsyncClient, member: Member, pr
     without_strict(api)
     assert is_in(await back(api, provider, asked))
     assert old.pk in [one.pk for one in await live()]
+
+
+@pytest.mark.parametrize(("age_s", "over"), [(5, False), (60, True)])
+async def test_an_older_cookie_is_a_reuse(
+    api: httpx.AsyncClient, member: Member, provider: FakeProvider, age_s: int, over: bool
+) -> None:
+    """The way to a provider shows the cookie as a refresh does: what is too old for one ends its session."""
+    await by_cookie(api, member)
+    before = api.cookies["refresh_token"]
+    api.headers.update(SAME_ORIGIN)
+    assert (await api.post("/api/v1/access/refresh")).status_code == 204
+    await Session.objects.aupdate(rotated_at=clock.now() - timedelta(seconds=age_s))
+    api.cookies.clear()
+    api.cookies.set("refresh_token", before)
+    (old,) = await live()
+    await sent(api, provider)
+    assert (await live() == []) is over
+    assert (str(old.pk) in (await UpstreamSignIn.objects.aget()).page) is not over
+    assert await AuditEvent.objects.filter(event="refresh_reuse", session_id=old.pk).acount() == int(over)
 
 
 async def test_on_the_way_to_a_client(api: httpx.AsyncClient, member: Member, provider: FakeProvider) -> None:
