@@ -146,12 +146,18 @@ def test_satosa(tmp_path: Path, there: FakeProvider) -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_clients(tmp_path: Path, rs256_key: str) -> None:
-    """The commands of three pages make clients: one with a secret, one by FAPI 2.0, one of our own without one."""
+    """The commands of four pages make clients: one with a secret, two by FAPI 2.0, one of our own without one."""
     readme = Guide("README.md").block(CREATE)
-    with Guide("docs/oauth/clients.md") as clients, Guide("docs/guides/single-page-app.md") as page:
+    with (
+        Guide("docs/oauth/clients.md") as clients,
+        Guide("docs/guides/single-page-app.md") as page,
+        Guide("docs/guides/fapi.md") as fapi,
+    ):
         assert clients.block(f"{CREATE} --name Wiki") == readme
         (tmp_path / "bank-keys.json").write_text(json.dumps({"keys": [ED25519_JWK]}), encoding="utf-8")
         assert json.loads(commands(clients.block(f"{CREATE} --name Bank"), tmp_path))["profile"] == "fapi2"
+        made = json.loads(commands(fapi.block(f"{CREATE} --name Bank"), tmp_path))
+        assert (made["profile"], made["request_object_signing_alg"]) == ("fapi2-message-signing", "EdDSA")
         assert "client_secret" in json.loads(commands(readme, tmp_path))
         assert "client_secret" not in json.loads(commands(page.block(CREATE), tmp_path))
     public = OAuthClient.objects.get(name="Shop")

@@ -3,6 +3,7 @@
 import ast
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Final
 
 import pytest
@@ -15,6 +16,7 @@ from tokens.clients import dpop
 from tokens.clients.assertion import AssertionRefused
 from tokens.clients.profiles import PROFILES
 from tokens.errors import InvalidProof, InvalidToken
+from tokens.oauth.signed import request_objects
 from tokens.sessions import authentication
 from tokens.tests.material import NOW, Issuer, b64
 
@@ -57,6 +59,9 @@ def test_every_reader_refuses_it(case: str, monkeypatch: pytest.MonkeyPatch) -> 
     text = f"{b64(header)}.{b64(payload)}.{'A' * 86}"
     keys = Issuer().keys
     jwks = {"keys": [{"kty": "OKP", "crv": "Ed25519", "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}
+    signer: Any = SimpleNamespace(
+        client_id="c", jwks=jwks, request_object_signing_alg="EdDSA", rules=PROFILES["fapi2-message-signing"]
+    )
     readers: dict[str, Callable[[], Any]] = {
         "hot lane": lambda: authentication.peek(text),
         "introspection and exchange": lambda: authentication.known(text),
@@ -65,6 +70,7 @@ def test_every_reader_refuses_it(case: str, monkeypatch: pytest.MonkeyPatch) -> 
         "client assertion": lambda: client_assertion.verified(
             text, client_id="c", jwks=jwks, profile=PROFILES["oauth2.1"]
         ),
+        "request object": lambda: request_objects.parameters_of(text, signer),
         "proof": lambda: dpop.verified(with_proof(text)),
     }
     assert [name for name, read in readers.items() if not refused(read)] == []

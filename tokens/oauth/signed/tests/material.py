@@ -47,8 +47,18 @@ def make_bank(**changes: Any) -> OAuthClient:
 
 def signed(claims: dict[str, Any] | bytes, *, alg: str = "ES256", key: Any = None, **header: Any) -> str:
     """Return a JWT, whatever is in it; a change of the header to ``...`` removes the member."""
+    return _signed(claims, alg, key, header)
+
+
+def signed_as(claims: dict[str, Any], **header: Any) -> str:
+    """Return a JWT that ES256 has signed, with these members in its header, another ``alg`` too."""
+    return _signed(claims, "ES256", None, header)
+
+
+def _signed(claims: dict[str, Any] | bytes, alg: str, key: Any, header: dict[str, Any]) -> str:
     key = key or KEYS[_KEY_OF.get(alg, alg)]
-    members = {"alg": alg, "kid": key.kid, "typ": "oauth-authz-req+jwt", **header}
+    members = {"kid": key.kid, "typ": "oauth-authz-req+jwt", **header}
+    members.setdefault("alg", alg)
     kept = {name: value for name, value in members.items() if value is not ...}
     body = claims if isinstance(claims, bytes) else json.dumps(claims).encode()
     text = f"{b64(json.dumps(kept).encode())}.{b64(body)}"

@@ -13,7 +13,15 @@ from tokens.clients.models import OAuthClient
 from tokens.oauth.endpoint import MAX_BYTES
 from tokens.oauth.models import PushedRequest
 from tokens.oauth.signed.tests import material
-from tokens.oauth.signed.tests.material import STRANGER, claims_of, make_bank, opened, push, request_object, signed
+from tokens.oauth.signed.tests.material import (
+    STRANGER,
+    claims_of,
+    make_bank,
+    opened,
+    push,
+    request_object,
+    signed,
+)
 from tokens.oauth.tests.material import REDIRECT_URI, make_client
 from tokens.oauth.tests.proofs import proof
 from tokens.oauth.tests.walk import AUTHORIZE, ISSUER, answered, by_password, is_page, request_of
