@@ -57,8 +57,8 @@ TAIL = """
 Wheels carry code of others inside, which matters to those who pass an image on; most licences of these parts lie in the
 wheels (`*.dist-info/licenses`, `*.dist-info/sboms`). Among them: `psycopg-binary` has libpq, OpenSSL, Kerberos,
 OpenLDAP, Cyrus SASL and, under the LGPL 2.1, libcrypt and keyutils (`psycopg_binary.libs/`); `cryptography` OpenSSL;
-`uvloop` libuv; `httptools` llhttp and http-parser; `argon2-cffi-bindings` the reference Argon2;
-`drf-spectacular-sidecar` Swagger UI (Apache-2.0) and Redoc (MIT).
+`uvloop` libuv; `httptools` llhttp and http-parser; `argon2-cffi-bindings` the reference Argon2; `pynacl` libsodium
+(ISC); `drf-spectacular-sidecar` Swagger UI (Apache-2.0) and Redoc (MIT).
 """
 
 

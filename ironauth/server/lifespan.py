@@ -14,7 +14,7 @@ from ironauth.infrastructure.cache.two_level import token_cache
 from ironauth.infrastructure.core import lifecycle
 from ironauth.infrastructure.core.asgi_types import Receive, Send
 from ironauth.infrastructure.db.unit_of_work import database
-from ironauth.infrastructure.hashing import argon2_build
+from ironauth.infrastructure.hashing import argon2_build, argon2_log
 from ironauth.infrastructure.hashing.pool import hash_pool
 from ironauth.infrastructure.telemetry import logs
 
@@ -87,8 +87,15 @@ async def _tried(step: Callable[[], Awaitable[None]]) -> None:
 
 
 async def _warm_hash_pool() -> None:
-    """Run one hash of the configured cost, so that the pool's first estimate of waiting times is a measured one."""
+    """Run one hash of the configured cost, so that the pool's first estimate of waiting times is a measured one.
+
+    The library that hashes is chosen before, on a thread of the pool.
+
+    Raises:
+        Argon2Wrong: There is none that computes Argon2.
+    """
     pool = hash_pool()
+    await pool.run(argon2_log.choose)
     started = time.perf_counter()
     cost = {
         "time_cost": settings.IRONAUTH_ARGON2_TIME_COST,
@@ -102,5 +109,5 @@ async def _warm_hash_pool() -> None:
         mean_ms=round(1000 * pool.stats().mean_hash_s, 1),
         started_in_ms=round(1000 * (time.perf_counter() - started), 1),
         memory_bound_mib=pool.stats().threads * settings.IRONAUTH_ARGON2_MEMORY_KIB / 1024,
-        **({"argon2": "native"} if argon2_build.is_native() else {"argon2": "wheel", "remedy": argon2_build.REMEDY}),
+        argon2=argon2_build.build(),
     )

@@ -1,5 +1,6 @@
 """``manage.py hashworker`` as a process: without a secret, beside a server, and killed in the middle of a hash."""
 
+import os
 import runpy
 import signal
 import socket
@@ -13,9 +14,13 @@ import httpx
 import pytest
 from django.conf import settings as live_settings
 from django.core.exceptions import ImproperlyConfigured
+from django.core.management import call_command
+from django.core.management.base import CommandError
 
 from conftest import ServeProcess
 from ironauth.config.hash_workers import WorkerAddress
+from ironauth.infrastructure.hashing import argon2_log
+from ironauth.infrastructure.hashing.argon2 import Argon2Wrong
 from ironauth.infrastructure.hashing.local_pool import FIRST_GUESS_S
 from ironauth.infrastructure.hashing.remote import trust as hash_worker_trust
 from ironauth.infrastructure.hashing.remote.client import HashWorkerClient
@@ -85,6 +90,23 @@ def test_its_settings_are_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("IRONAUTH_HASH_THREDS", "3")
     with pytest.raises(ImproperlyConfigured, match="rename it to IRONAUTH_HASH_THREADS"):
         runpy.run_module("ironauth.settings_hashworker")
+
+
+def test_it_refuses_to_hash_wrongly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a right Argon2 it ends with the remedy, and leaves no socket behind."""
+
+    def refuse() -> None:
+        raise Argon2Wrong("argon2-cffi computes Argon2 wrongly: remove .venv and run make install")
+
+    monkeypatch.setattr(argon2_log, "choice", refuse)
+    path = tmp_path / "w.sock"
+    umask = os.umask(0)
+    try:
+        with pytest.raises(CommandError, match="run make install"):
+            call_command("hashworker", uds=path)
+    finally:
+        os.umask(umask)
+    assert not path.exists()
 
 
 def test_it_serves_over_tls_and_ends_at_sigterm(tmp_path: Path, start: Start) -> None:

@@ -1,7 +1,7 @@
 """The raw hash rate: Argon2id in N threads of a process that does nothing else, scheduled like the hash pool.
 
-As the pool runs it, in memory that is kept. ``python -m perf.rig.hash_rate`` reads a `Job` as JSON from its input and
-prints a `HashRate`.
+By the library that the server chooses. ``python -m perf.rig.hash_rate`` reads a `Job` as JSON from its input and prints
+a `HashRate`.
 """
 
 import os
@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from ironauth.infrastructure.hashing.argon2 import raw_hash
+from ironauth.infrastructure.hashing.argon2 import choice, raw_hash
 
 _NICE = 19  # as the hash pool's threads: the two sides must lose the same share to other work on the machine
 _SECRET = b"correct horse battery staple"
@@ -54,6 +54,7 @@ class HashRate(msgspec.Struct, frozen=True):
 
 def measure(job: Job) -> HashRate:
     """Hash without pause in every thread."""
+    choice()  # before the window, as a server does
     start = time.monotonic() + job.ramp_s
     stop = start + job.seconds
     times: list[float] = []

@@ -10,10 +10,12 @@ from pathlib import Path
 
 import msgspec
 
+from ironauth.infrastructure.hashing.argon2_build import build
+
 QUIET_CORES = 0.15  # kept busy by others; more is reported. The kernel's network work alone shows as up to 0.1
 _PACKAGES = (
     "Django", "djangorestframework", "adrf", "uvicorn", "uvloop", "httptools", "msgspec", "joserfc",
-    "argon2-cffi", "argon2-cffi-bindings", "structlog",
+    "argon2-cffi", "argon2-cffi-bindings", "pynacl", "structlog",
 )  # fmt: skip
 
 
@@ -41,7 +43,7 @@ def describe(root: Path) -> Machine:
         huge_pages=_first(r"\[(\w+)\]", Path("/sys/kernel/mm/transparent_hugepage/enabled")),
         load_average=os.getloadavg()[0],
         python=platform.python_version(),
-        versions={name: version(name) for name in _PACKAGES} | {"SQLite": sqlite3.sqlite_version},
+        versions={name: version(name) for name in _PACKAGES} | {"SQLite": sqlite3.sqlite_version, "Argon2 by": build()},
         commit=_commit(root),
     )
 

@@ -41,19 +41,21 @@ RIGHT, STALE, WRONG = Verdict(ok=True, needs_rehash=False), Verdict(ok=True, nee
 
 @pytest.fixture
 def argon2_runs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Record every run of the Argon2 library, which is left as it is."""
+    """Record every run of the Argon2 libraries, which are left as they are."""
     runs: list[str] = []
 
-    real = argon2.low_level.core
+    def watched(library: argon2_raw.Library) -> argon2_raw.Library:
+        def compute(run: argon2_raw.Run) -> bytes:
+            assert threading.current_thread().name.startswith("hash"), "Argon2 ran outside the hash pool"
+            made = library.compute(run)  # what is refused while its parameters are looked at is no run
+            runs.append(f"t={run.time_cost},m={run.memory_kib}")
+            return made
 
-    def run(context: Any, variety: int) -> int:
-        assert threading.current_thread().name.startswith("hash"), "Argon2 ran outside the hash pool"
-        outcome = real(context, variety)
-        if outcome == 0:  # what is refused while its parameters are looked at is no run
-            runs.append(f"t={context.t_cost},m={context.m_cost}")
-        return outcome
+        return library._replace(compute=compute)
 
-    monkeypatch.setattr(argon2.low_level, "core", run)
+    found = argon2_raw.choice()
+    monkeypatch.setattr(argon2_raw, "choice", lambda: found._replace(library=watched(found.library)))
+    monkeypatch.setattr(argon2_raw, "CFFI", watched(argon2_raw.CFFI))
     return runs
 
 

@@ -1,51 +1,192 @@
-"""One run of Argon2, in memory its thread keeps from one run to the next.
+"""One run of Argon2, by the library that is the faster one here.
 
-The library asks the system for its memory anew at every run, and the kernel clears 64 MiB each time: 10 ms of 78 ms at
-the default cost (measured: docs/performance/settled.md). Mapping it and giving it back both stop the process's other
-threads for a moment. The memory is wiped after every run as before (the library's ``clear_internal_memory``), so the
-kept memory is empty. Where the system forbids making functions for C, the library's own memory is used.
+argon2-cffi computes every variety, version and number of lanes: with SSE2 from the package index, with all that the CPU
+has where ``make argon2-native`` compiled it. libsodium (PyNaCl) needs no compiler, because it chooses its code while it
+runs: AVX-512, AVX2 or SSSE3. It computes only what new passwords are hashed with by default; see `_sodium_can`. Both
+return the same bytes, and release the interpreter's lock for the whole run.
+
+A process tries both once, on known answers, and uses the one that takes less CPU time. The measurements are in
+docs/decisions/argon2-libraries.md.
 """
 
-import ctypes
-import mmap
-import threading
-from contextlib import suppress
-from typing import Any, Final
+import time
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Final, NamedTuple
 
 from argon2 import Parameters, low_level
-from argon2.low_level import ARGON2_VERSION, Type, ffi
+from argon2.exceptions import HashingError
+from argon2.low_level import ARGON2_VERSION, Type
 
-#: Largest memory a thread keeps; bytes. More is given back after the run, so that no stored hash of a large cost can
-#: fill the machine for longer than its own run. Four times the default cost.
-KEPT_BYTES: Final = 256 * 2**20
-_HUGE_PAGE: Final = 2 * 2**20  # bytes, on x86-64 and arm64 with 4 KiB pages
-_OK: Final = 0
-_NO_MEMORY: Final = -22  # ARGON2_MEMORY_ALLOCATION_ERROR of argon2.h
+_NO_MEMORY: Final = low_level.error_to_str(-22)  # ARGON2_MEMORY_ALLOCATION_ERROR of argon2.h
+#: What ``crypto_pwhash`` of libsodium takes: salts of one length, results of at least another.
+_SODIUM_SALT_BYTES: Final = 16
+_SODIUM_MIN_HASH_BYTES: Final = 16
+_SODIUM_MIN_KIB: Final = 8  # for one lane, RFC 9106 §3.1
+#: Runs of each library in the trial. The first also loads code and memory; the least counts.
+_TRIES: Final = 3
 
 
 class Argon2Failure(Exception):
     """Argon2 refused the parameters; the message is the library's."""
 
 
-class _Memory:
-    """An anonymous mapping, in huge pages where the system has them, and where in it Argon2 may write."""
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-        # Private: what is shared gets no huge pages by default. What is never touched takes no memory.
-        mapping = mmap.mmap(-1, size + _HUGE_PAGE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        with suppress(AttributeError, OSError):  # not Linux; a kernel without huge pages
-            mapping.madvise(mmap.MADV_HUGEPAGE)
-        self._start = ffi.from_buffer(mapping)  # keeps the mapping
-        address = int(ffi.cast("uintptr_t", self._start))
-        self.address = address + -address % _HUGE_PAGE
+class Argon2Wrong(Exception):
+    """argon2-cffi does not compute Argon2; the message has the remedy."""
 
 
-class _Kept(threading.local):
-    memory: _Memory | None = None
+class Run(NamedTuple):
+    """One run of Argon2.
+
+    Attributes:
+        secret: What is hashed.
+        salt: At least 8 bytes (RFC 9106 §3.1).
+        time_cost: Passes over the memory.
+        memory_kib: Memory of the run; KiB.
+        parallelism: Lanes, each computed by a thread of its own.
+        hash_len: Bytes to return.
+        variety: Argon2d, Argon2i or Argon2id.
+        version: Of the algorithm.
+    """
+
+    secret: bytes
+    salt: bytes
+    time_cost: int
+    memory_kib: int
+    parallelism: int
+    hash_len: int
+    variety: Type = Type.ID
+    version: int = ARGON2_VERSION
 
 
-_kept = _Kept()
+class Library(NamedTuple):
+    """A library: what it is called, which runs it can do, and how."""
+
+    name: str
+    can: Callable[[Run], bool]
+    compute: Callable[[Run], bytes]
+
+
+class Choice(NamedTuple):
+    """What the trial found.
+
+    Attributes:
+        library: The library that does what it can; argon2-cffi does the rest.
+        trial_ms: CPU time of the trial run, by library; milliseconds.
+        refused: Why libsodium cannot be used at all; "" where it can.
+    """
+
+    library: Library
+    trial_ms: dict[str, float]
+    refused: str = ""
+
+
+def _cffi(run: Run) -> bytes:
+    try:
+        return low_level.hash_secret_raw(
+            run.secret, run.salt, run.time_cost, run.memory_kib, run.parallelism, run.hash_len, run.variety, run.version
+        )
+    except HashingError as error:
+        if str(error) == _NO_MEMORY:
+            raise MemoryError from error
+        raise Argon2Failure(str(error)) from error
+
+
+def _sodium_can(run: Run) -> bool:
+    """Tell whether ``crypto_pwhash`` has these parameters: Argon2id 1.3, one lane, 16 bytes of salt, 16 of result."""
+    return (
+        (run.variety, run.version, run.parallelism) == (Type.ID, ARGON2_VERSION, 1)
+        and len(run.salt) == _SODIUM_SALT_BYTES
+        and run.hash_len >= _SODIUM_MIN_HASH_BYTES
+        and run.time_cost >= 1
+        and run.memory_kib >= _SODIUM_MIN_KIB
+    )
+
+
+def _sodium() -> Library:
+    """Return libsodium, with its code for this CPU chosen.
+
+    Raises:
+        ImportError: PyNaCl is not installed, or not for this machine.
+    """
+    from nacl import bindings  # noqa: PLC0415 - it may be missing
+    from nacl.exceptions import RuntimeError as SodiumFailure  # noqa: PLC0415 - as above
+
+    def compute(run: Run) -> bytes:
+        try:
+            return bindings.crypto_pwhash_alg(
+                run.hash_len,
+                run.secret,
+                run.salt,
+                run.time_cost,
+                1024 * run.memory_kib,
+                bindings.crypto_pwhash_ALG_ARGON2ID13,
+            )
+        except SodiumFailure as error:  # its parameters are right (`_sodium_can`): only memory is left to fail
+            raise MemoryError from error
+
+    return Library("libsodium", _sodium_can, compute)
+
+
+CFFI: Final = Library("argon2-cffi", lambda _run: True, _cffi)
+
+#: Known answers: the least memory, one that is no multiple of four blocks, and the run that is timed. A test has two
+#: more implementations compute them.
+_TRIAL: Final = Run(b"measured", b"salt of a trial.", 3, 4 * 1024, 1, 32)
+KNOWN: Final = (
+    (Run(b"", bytes(16), 1, 8, 1, 16), "b006c1ede0239691562b55a5d1f152b9"),
+    (
+        Run(bytes(range(256)), bytes(range(16)), 2, 77, 1, 32),
+        "b9f93c60b17f5e2096659cefe1c9015d55136a9239210e2e592f45ed25e6ff75",
+    ),
+    (_TRIAL, "e08e6be534c7d0188505eb9886386d7bc1a4ad689fe69b9bad76069078d3fbf1"),
+)
+
+
+@cache
+def choice() -> Choice:
+    """Return the library this process uses, chosen by the first call; a third of a hash at the default cost.
+
+    Raises:
+        Argon2Wrong: argon2-cffi fails on a known answer.
+    """
+    try:
+        return choose([CFFI, _sodium()])
+    except ImportError as error:
+        found = choose([CFFI])
+        return found._replace(refused=f"PyNaCl cannot be loaded ({error}): make install")
+
+
+def choose(libraries: Sequence[Library], cpu_s: Callable[[], float] = time.thread_time) -> Choice:
+    """Return the library that takes the least CPU time for the trial run, of those that give the known answers.
+
+    Args:
+        libraries: argon2-cffi first, which has to be right.
+        cpu_s: The clock: CPU time of this thread, which other programs change little; seconds.
+
+    Raises:
+        Argon2Wrong: argon2-cffi fails on a known answer.
+    """
+    right = [each for each in libraries if _is_right(each)]
+    if libraries[0] not in right:
+        raise Argon2Wrong(f"{libraries[0].name} computes Argon2 wrongly: remove .venv and run make install")
+    wrong = ", ".join(each.name for each in libraries if each not in right)
+    took: dict[str, list[float]] = {each.name: [] for each in right}
+    for _ in range(_TRIES):  # by turns: what slows this moment slows all of them
+        for each in right:
+            began = cpu_s()
+            each.compute(_TRIAL)
+            took[each.name].append(1000 * (cpu_s() - began))
+    trial_ms = {name: round(min(times), 2) for name, times in took.items()}
+    fastest = min(right, key=lambda each: trial_ms[each.name])
+    return Choice(fastest, trial_ms, f"{wrong} computes Argon2 wrongly" if wrong else "")
+
+
+def _is_right(library: Library) -> bool:
+    try:
+        return all(library.compute(run).hex() == answer for run, answer in KNOWN)
+    except (MemoryError, Argon2Failure):
+        return False
 
 
 def raw_hash(
@@ -75,26 +216,9 @@ def raw_hash(
         MemoryError: the system has no memory for it.
         Argon2Failure: Argon2 refuses the parameters.
     """
-    if _callbacks:
-        _provide(memory_kib * 1024)
-    # For an interpreter that ends meanwhile: it clears what modules and threads keep, but neither waits for a daemon
-    # thread nor clears its frames. Without this, Argon2 wrote into memory that was gone, and the process died.
-    in_use = _kept.memory, _kept_functions
-    out = ffi.new("uint8_t[]", hash_len)
-    given, salted = ffi.from_buffer("uint8_t[]", secret), ffi.from_buffer("uint8_t[]", salt)
-    fields: dict[str, Any] = {"out": out, "outlen": hash_len, "pwd": given, "pwdlen": len(secret)}
-    fields |= {"salt": salted, "saltlen": len(salt), "t_cost": time_cost, "m_cost": memory_kib}
-    fields |= {"lanes": parallelism, "threads": parallelism, "version": version}
-    context = ffi.new("argon2_context *", fields | _callbacks)
-    outcome = low_level.core(context, variety.value)
-    del in_use
-    if _kept.memory is not None and _kept.memory.size > KEPT_BYTES:
-        _kept.memory = None
-    if outcome == _NO_MEMORY:
-        raise MemoryError
-    if outcome != _OK:
-        raise Argon2Failure(low_level.error_to_str(outcome))
-    return bytes(ffi.buffer(out))
+    run = Run(secret, salt, time_cost, memory_kib, parallelism, hash_len, variety, version)
+    fastest = choice().library
+    return (fastest if fastest.can(run) else CFFI).compute(run)
 
 
 def by_parameters(secret: bytes, salt: bytes, params: Parameters) -> bytes:
@@ -115,50 +239,3 @@ def by_parameters(secret: bytes, salt: bytes, params: Parameters) -> bytes:
         variety=params.type,
         version=params.version,
     )
-
-
-def _provide(size: int) -> None:
-    """Give this thread ``size`` bytes, unless it has them.
-
-    Raises:
-        MemoryError: the system has none.
-    """
-    if _kept.memory is None or _kept.memory.size < size:
-        _kept.memory = None  # before the new one: never both
-        try:
-            _kept.memory = _Memory(size)
-        except (OSError, OverflowError) as error:
-            raise MemoryError from error
-
-
-def _allocate(place: Any, size: int) -> int:
-    """Answer Argon2's wish for memory; without enough of it, it finds none and fails."""
-    memory = _kept.memory
-    if memory is not None and size <= memory.size:
-        place[0] = memory.address
-    return 0
-
-
-def _free(_address: int, _size: int) -> None:
-    """Keep it: Argon2 has wiped it."""
-
-
-# Made by ctypes, whose library has its trampolines ready. cffi writes new code for each, which is forbidden to services
-# without memory that is both writable and executable (systemd's MemoryDenyWriteExecute=).
-_ALLOCATE: Final = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_void_p), ctypes.c_size_t)
-_FREE: Final = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_size_t)
-
-
-def _made_for_c() -> tuple[dict[str, Any], tuple[object, ...]]:
-    """Return the fields that give Argon2 these functions, none where they may not be made, and what keeps them."""
-    try:
-        functions = _ALLOCATE(_allocate), _FREE(_free)
-    except (MemoryError, OSError):
-        return {}, ()
-    allocate, free = (ctypes.cast(function, ctypes.c_void_p).value for function in functions)
-    types = {"allocate_cbk": "int (*)(uint8_t **, size_t)", "free_cbk": "void (*)(uint8_t *, size_t)"}
-    places = {"allocate_cbk": allocate, "free_cbk": free}
-    return {name: ffi.cast(types[name], places[name]) for name in types}, functions
-
-
-_callbacks, _kept_functions = _made_for_c()

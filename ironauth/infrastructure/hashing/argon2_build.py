@@ -1,7 +1,6 @@
-"""Which build of Argon2 is in use: the package index's wheel for every CPU, or one compiled for this one.
+"""Which build of Argon2 is in use, in words, and what a hash takes with it.
 
-The wheel uses SSE2; compiled with ``-march=native`` Argon2 uses AVX2 or AVX-512 (measured: docs/performance).
-``python -m ironauth.infrastructure.hashing.argon2_build`` prints it with the time of a hash.
+``python -m ironauth.infrastructure.hashing.argon2_build`` prints both. `argon2` chooses.
 """
 
 import os
@@ -9,9 +8,10 @@ import statistics
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution
 
-from ironauth.infrastructure.hashing.argon2 import raw_hash
+from ironauth.infrastructure.hashing.argon2 import CFFI, choice, raw_hash
 
 #: Bytes of salt and of result, as the password hasher uses them (RFC 9106 §3.1, §4).
 SALT_BYTES, HASH_BYTES = 16, 32
@@ -28,6 +28,26 @@ def is_native() -> bool:
         return False
     tags = [line.partition(":")[2].strip() for line in wheel.splitlines() if line.startswith("Tag:")]
     return bool(tags) and not any(platform in tag for tag in tags for platform in _PORTABLE)
+
+
+@cache
+def build() -> str:
+    """Return the build that hashes passwords of the default parameters: ``libsodium``, ``native`` or ``wheel``."""
+    library = choice().library
+    if library.name != CFFI.name:
+        return library.name
+    return "native" if is_native() else "wheel"
+
+
+def described() -> str:
+    """Return the build in words, with what is wrong and what would be faster."""
+    found, refused = build(), choice().refused
+    words = {
+        "libsodium": f"libsodium, with its code for this CPU; {REMEDY}",
+        "native": "argon2-cffi, compiled for this CPU",
+        "wheel": f"argon2-cffi, the portable wheel; {REMEDY}",
+    }
+    return f"{words[found]}. {refused}" if refused else words[found]
 
 
 def one_hash(*, time_cost: int, memory_kib: int, parallelism: int) -> bytes:
@@ -71,8 +91,7 @@ def measure_ms(*, threads: int, rounds: int, time_cost: int, memory_kib: int, pa
 def main() -> int:
     """Print the build and the time of a hash at the default cost."""
     took = measure_ms(threads=1, rounds=5, time_cost=3, memory_kib=65_536, parallelism=1)
-    build = "compiled for this CPU" if is_native() else f"the portable wheel; {REMEDY}"
-    sys.stdout.write(f"Argon2id, t=3, m=64 MiB, p=1: {took:.0f} ms a hash ({build})\n")
+    sys.stdout.write(f"Argon2id, t=3, m=64 MiB, p=1: {took:.0f} ms a hash ({described()})\n")
     return 0
 
 

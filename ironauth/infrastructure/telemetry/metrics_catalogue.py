@@ -74,6 +74,9 @@ CATALOGUE: Final[dict[str, Metric]] = {
     "ironauth_hash_expected_wait_seconds": Metric(
         "gauge", "What a hash that is asked for now would wait for a hash thread.", scale=SECONDS
     ),
+    "ironauth_hash_build": Metric(
+        "gauge", "1 for the build of Argon2 that hashes: libsodium, native (argon2-cffi compiled), wheel.", ("build",)
+    ),
     "ironauth_hash_worker_answers": Metric(
         "counter",
         "Hashes asked of a hash worker: hashed; busy or refused by it; failed: silent, unreachable, or no worker.",

@@ -56,7 +56,7 @@ class Command(BaseCommand):
             self._calibrate(target_ms, int(memory_mib), int(threads))
 
     def _calibrate(self, target_ms: float, memory_mib: int, threads: int) -> None:
-        build = "compiled for this CPU" if argon2_build.is_native() else f"the portable wheel; {argon2_build.REMEDY}"
+        build = argon2_build.described()
         self.stdout.write(f"Argon2: {build}. {threads} threads hash at once, p=1, wanted: {target_ms:.0f} ms.\n\n")
         self._print("memory   t   a hash    all threads   memory in all")
         memories = [memory_mib, *(mib for mib in SMALLER_MIB if mib < memory_mib)]

@@ -16,6 +16,8 @@ from django.core.management.base import BaseCommand, CommandError
 
 from ironauth.config.hash_workers import can_tell_users
 from ironauth.config.table import LIMITS
+from ironauth.infrastructure.hashing import argon2_build, argon2_log
+from ironauth.infrastructure.hashing.argon2 import Argon2Wrong
 from ironauth.infrastructure.hashing.local_pool import HashPool
 from ironauth.infrastructure.hashing.remote import trust as hash_worker_trust
 from ironauth.infrastructure.hashing.remote.server import HashWorkerServer
@@ -59,7 +61,11 @@ class Command(BaseCommand):
             raise CommandError(str(error)) from error
         where = f"unix:{path}" if path else f"tls://{_name(bound)}"
         try:
-            asyncio.run(self._serve(HashWorkerServer(pool), bound, tls, f"{where}, {threads} hashes at once"))
+            argon2_log.choose()
+            what = f"{where}, {threads} hashes at once, Argon2: {argon2_build.build()}"
+            asyncio.run(self._serve(HashWorkerServer(pool), bound, tls, what))
+        except Argon2Wrong as error:
+            raise CommandError(str(error)) from error
         finally:
             bound.close()
             pool.shutdown()

@@ -12,6 +12,7 @@ from typing import Final
 from ironauth.infrastructure.cache.memory import freshness
 from ironauth.infrastructure.cache.two_level import token_cache
 from ironauth.infrastructure.db.unit_of_work import database
+from ironauth.infrastructure.hashing import argon2_build
 from ironauth.infrastructure.hashing.pool import hash_pool
 from ironauth.infrastructure.telemetry.metrics import Recorder
 
@@ -63,6 +64,7 @@ class Sampling:
         to.set(to.running, "ironauth_requests_running")
         hashes = hash_pool()
         to.set(hashes.expected_wait_s(), "ironauth_hash_expected_wait_seconds")
+        to.set(1, "ironauth_hash_build", argon2_build.build())  # known since the start
         for worker in hashes.worker_stats():
             to.set(worker.available, "ironauth_hash_worker_available", worker.name)
             to.set(worker.under_way, "ironauth_hash_worker_under_way", worker.name)

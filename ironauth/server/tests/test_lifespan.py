@@ -10,6 +10,8 @@ import structlog
 
 from ironauth.infrastructure.cache.invalidation import invalidation_feed
 from ironauth.infrastructure.core import lifecycle
+from ironauth.infrastructure.hashing import argon2_log
+from ironauth.infrastructure.hashing.argon2 import Argon2Wrong
 from ironauth.infrastructure.hashing.pool import hash_pool
 from ironauth.server import lifespan
 
@@ -104,6 +106,20 @@ async def test_the_warm_up_is_logged_with_its_figures() -> None:
     assert line["threads"] == hash_pool().stats().threads
     assert line["mean_ms"] > 0
     assert line["memory_bound_mib"] > 0
+    assert line["argon2"] in {"libsodium", "native", "wheel"}
+    assert [line["argon2"] for line in lines if line["event"] == "argon2_chosen"] == [line["argon2"]]
+
+
+async def test_nothing_starts_where_argon2_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that would write hashes nobody else can verify refuses to start, with the remedy."""
+
+    def refuse() -> None:
+        raise Argon2Wrong("argon2-cffi computes Argon2 wrongly: remove .venv and run make install")
+
+    monkeypatch.setattr(argon2_log, "choice", refuse)
+    answer = await Server().say("lifespan.startup")
+    assert answer["type"] == "lifespan.startup.failed"
+    assert answer["message"].startswith("Argon2Wrong: argon2-cffi computes Argon2 wrongly: remove")
 
 
 async def test_one_lifespan_can_follow_another() -> None:

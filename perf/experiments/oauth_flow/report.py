@@ -9,7 +9,7 @@ from perf.load.oauth_flow import STEPS
 from perf.rig.hash_rate import HashRate
 from perf.rig.machine import QUIET_CORES
 
-WHEEL: Final = "stock wheel"
+WHEEL: Final = "not compiled"
 NATIVE: Final = "compiled for this CPU"
 STORAGES: Final = {"sqlite": "SQLite", "postgres": "Postgres and Redis"}
 PROMISED_CLIENTS: Final = 8
