@@ -32,7 +32,7 @@ from accounts.passwords import breached as breached_passwords
 from accounts.passwords import breached_service, formats
 from accounts.privacy import admin as admin_deletions
 from accounts.staff import units as staff_units
-from accounts.users import rules
+from accounts.users import profile, rules
 from accounts.users.models import User
 from ironauth.infrastructure.admin.lists import CheckedSelection, KnownValues
 from ironauth.infrastructure.core.errors import PermissionDenied
@@ -131,7 +131,7 @@ class UserAdmin(CheckedSelection, ProtectedDelete, UserPage, Audited, DjangoUser
 
     audit_events = (Event.USER_CREATED, Event.USER_CHANGED, Event.USER_DELETED)
     adding_needs_step_up = False  # a new account has no rights
-    ordinary_fields = frozenset({"name"})  # they say nothing about who gets in and what they may do
+    ordinary_fields = frozenset({"name", *profile.FIELDS})  # they say nothing about who gets in and what they may do
     form = UserEditForm
     add_form = UserAddForm
     change_password_form = SetPasswordForm
@@ -139,7 +139,10 @@ class UserAdmin(CheckedSelection, ProtectedDelete, UserPage, Audited, DjangoUser
     fieldsets = (
         ("Status", {"fields": UserPage.status_fields}),
         ("Ways in", {"fields": UserPage.way_fields}),
-        ("Name, address and password", {"fields": ("email", "name", "password")}),
+        (
+            "Name, address and password",
+            {"fields": ("email", "name", *profile.FIELDS, "password")},
+        ),
         ("Rights", {"fields": ("is_active", "is_staff", "is_superuser", "groups", "user_permissions")}),
         ("Record", {"fields": ("id", "last_login", "session_epoch", "created_at", "imported_from", "updated_at")}),
     )

@@ -67,7 +67,7 @@ class UpstreamProvider(models.Model):
         "keeps names up to date",
         default=False,
         db_default=False,
-        help_text="A person's name becomes what the provider says at each sign-in.",
+        help_text="A person's names and time zone become what the provider says at each sign-in.",
     )
     created_at = models.DateTimeField(default=clock.now, editable=False)
 
@@ -130,6 +130,8 @@ class UpstreamSignIn(models.Model):
     sid = models.CharField(max_length=SUBJECT_CHARACTERS, blank=True, default="", db_default="")
     #: What the provider calls the person, where an account is made once the terms are accepted.
     name = models.CharField(max_length=names.MAX_LENGTH, blank=True, default="", db_default="")
+    #: What else the provider says of them, by the names of ``users.profile.FIELDS``; null for nothing.
+    profile = models.JSONField(null=True)
     makes_account = models.BooleanField(default=False, db_default=False)
     expires_at = models.DateTimeField(db_index=True)
 

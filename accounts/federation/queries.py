@@ -207,6 +207,7 @@ def begin(*, state: str, browser: str, provider_id: UUID, user_id: UUID | None, 
         "email": "",
         "sid": "",
         "name": "",
+        "profile": None,
         "page": page,
         "user_id": user_id,
     }

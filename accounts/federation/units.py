@@ -29,6 +29,7 @@ from accounts.privacy import terms
 from accounts.users import queries as user_queries
 from accounts.users import rules as user_rules
 from accounts.users.models import User
+from accounts.users.profile import fitting
 from accounts.users.queries import Credentials
 from ironauth.infrastructure.core import clock
 
@@ -85,7 +86,7 @@ def resolve(
     known = _use(person)
     if known is not None:
         if enabled.updates_name:
-            _update_name(known.user_id, person, enabled.slug)
+            _update_profile(known.user_id, person, enabled.slug)
         return Resolved(user_queries.credentials_of_id(known.user_id), None, known.provider_id)
     provider = UpstreamProvider.objects.filter(pk=provider_id, enabled=True).first()
     if provider is None:  # since a moment
@@ -120,7 +121,9 @@ def _made(provider: UpstreamProvider, person: UpstreamPerson, waiting_id: UUID, 
     """Return the account that is made now; where the terms are not accepted yet, the identity waits for that."""
     if terms.is_asked() and not accepted:
         _keep(waiting_id, person)
-        UpstreamSignIn.objects.filter(pk=waiting_id).update(name=name_of(person.name), makes_account=True)
+        UpstreamSignIn.objects.filter(pk=waiting_id).update(
+            name=name_of(person.name), profile=fitting(person.profile), makes_account=True
+        )
         return Resolved(None, Step.ACCEPT_TERMS)
     return Resolved(user_queries.credentials_of_id(_create(provider, person)), None, provider.pk)
 
@@ -141,8 +144,8 @@ def accept_terms(*, waiting_id: UUID, browser: str) -> Resolved | None:
     waiting = _waiting_in(waiting_id, browser).filter(makes_account=True).first()
     if waiting is None:
         return None
-    who = (waiting.issuer, waiting.subject, waiting.email)
-    person = UpstreamPerson(*who, email_verified=True, name=waiting.name, sid=waiting.sid)
+    who = UpstreamPerson(waiting.issuer, waiting.subject, waiting.email, email_verified=True, sid=waiting.sid)
+    person = who._replace(name=waiting.name, profile=waiting.profile or {})
     UpstreamSignIn.objects.filter(pk=waiting_id).update(makes_account=False)
     return resolve(provider_id=waiting.provider_id, person=person, waiting_id=waiting_id, keep=True, accepted=True)
 
@@ -164,12 +167,19 @@ def _keep(waiting_id: UUID, person: UpstreamPerson) -> None:
     )
 
 
-def _update_name(user_id: UUID, person: UpstreamPerson, slug: str) -> None:
-    """Give the person the name that the provider says, where an account may have it and has another."""
+def _update_profile(user_id: UUID, person: UpstreamPerson, slug: str) -> None:
+    """Give the person the names that the provider says, where an account may have them and has others. Three queries.
+
+    What the provider does not say stays.
+    """
     name = name_of(person.name)
-    if name and User.objects.filter(pk=user_id).exclude(name=name).exists():
-        user_queries.rename(user_id, name)
-        audit.record(Event.PROFILE_CHANGED, user_id=user_id, details={"fields": ["name"], "provider": slug})
+    told = {**({"name": name} if name else {}), **fitting(person.profile)}
+    held = User.objects.filter(pk=user_id).values(*told).first() if told else None
+    changed = {field: value for field, value in told.items() if held and held[field] != value}
+    if changed:
+        user_queries.set_profile(user_id, changed)
+        details = {"fields": sorted(changed), "provider": slug}
+        audit.record(Event.PROFILE_CHANGED, user_id=user_id, details=details)
 
 
 def _use(person: UpstreamPerson) -> Known | None:
@@ -221,6 +231,7 @@ def _create(provider: UpstreamProvider, person: UpstreamPerson) -> UUID:
         email=person.email,
         encoded=make_password(None),
         name=name_of(person.name),
+        **fitting(person.profile),
         email_verified_at=clock.now(),
         **terms.kept(),
     )

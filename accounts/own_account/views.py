@@ -78,16 +78,16 @@ class MeView(AsyncAPIView):
 
     @extend_schema(
         operation_id="access_me_update",
-        summary="Change my name",
+        summary="Change my names and time zone",
         request=ProfileInput,
         responses={200: MeOut, 400: ValidationFailed},
     )
     async def patch(self, request: ApiRequest) -> MeOut:
-        """Change the display name; nothing else can be changed here, and an empty body changes nothing."""
+        """Change the names and the time zone; nothing else can be changed here, and an empty body changes nothing."""
         who = signed_in(request)
         data = await self.validated(request, ProfileInput)
         if data:
-            user = await services.update_profile(user_id=who.id, session_id=who.session_id, **data)
+            user = await services.update_profile(user_id=who.id, session_id=who.session_id, values=data)
         else:
             user = await services.get_profile(user_id=who.id)
         return me_out(user, who.acting)

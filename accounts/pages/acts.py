@@ -80,7 +80,12 @@ SET_UP: Final = Act("POST", "mfa-totp", recent=ALWAYS, shows="totp_setup", waiti
 ROWS: Final[Mapping[str, Row]] = {
     "name": Row(
         _("Name"),
-        {"change": Act("PATCH", "me", ("name",), done=_("Your name was changed."))},
+        {
+            "change": Act(
+                "PATCH", "me", ("name", "given_name", "family_name", "preferred_username", "zoneinfo"),
+                done=_("Your name was changed."),
+            )
+        },
         ("me",),
     ),
     "email": Row(

@@ -12,7 +12,7 @@ from accounts.pages.acts import ROWS
 #: What an application may know or do, in words. Other scopes go by their own names, one without a word by none.
 _WORDS: Final = {
     "openid": "",
-    "profile": _("name"),
+    "profile": _("name, language, time zone"),
     "email": _("e-mail address"),
     "roles": _("roles"),
     "offline_access": _("stays signed in"),

@@ -30,6 +30,7 @@ from accounts.pages.own_page import (
     see_other,
 )
 from accounts.pages.refusals import Refusal, of_act, of_proof
+from accounts.users.profile import places
 from accounts.users.signed_in import signed_in
 from ironauth.infrastructure.api.views import ApiRequest
 from ironauth.infrastructure.core import strict_json
@@ -187,6 +188,7 @@ class RowPage(OwnPage):
             "refusal": refusal,
             "errors": refusal.errors if refusal else {},
             "languages": settings.LANGUAGES,
+            "places": places() if section == "name" else (),
             "own_language": held.get("me-language", {}).get("language", ""),
             "pending": await email_services.pending_change(user_id=signed_in(request).id)
             if section == "email"

@@ -28,6 +28,7 @@ from accounts.outbox.tokens import Purpose
 from accounts.privacy.models import PendingDeletion
 from accounts.users.models import User
 from accounts.users.outputs import ExportOut
+from accounts.users.profile import FIELDS
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.db.compiled import CompiledSelect, Param
 
@@ -131,7 +132,7 @@ def _query(name: str, most: int | None) -> CompiledSelect:
 
 def _account(person: Param) -> QuerySet[Any, Any]:
     return User.objects.filter(pk=person).values(
-        "id", "email", "name", "language", "is_active", "is_staff", "is_superuser", "email_verified_at",
+        "id", "email", "name", *FIELDS, "language", "is_active", "is_staff", "is_superuser", "email_verified_at",
         "must_change_password", "password_flagged_at", "terms_version", "terms_accepted_at", "last_login",
         "created_at", "updated_at",
     )  # fmt: skip

@@ -36,7 +36,7 @@ from accounts.outbox.kinds import Kind
 from accounts.outbox.tokens import Purpose
 from accounts.privacy import queries as deletion_queries
 from accounts.staff.roles.units import NO_ROLE
-from accounts.users import paging, rules
+from accounts.users import paging, profile, rules
 from accounts.users import queries as user_queries
 from accounts.users.models import User
 from accounts.users.outputs import UserOut, user_out
@@ -45,7 +45,7 @@ from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.errors import NotFound, PermissionDenied
 from ironauth.infrastructure.db.compiled import CompiledOfMany, CompiledSelect, Param
 
-_PLAIN: Final = ("email", "name", "is_active", "is_staff", "is_superuser")
+_PLAIN: Final = ("email", "name", *profile.FIELDS, "is_active", "is_staff", "is_superuser")
 #: What others believe of a person because it is said here: its values are in the trail.
 _BELIEVED: Final = ("email_verified", "is_staff", "is_superuser")
 _FILTERS: Final = frozenset({"being_deleted", "search", "is_active", "is_staff", "role"})

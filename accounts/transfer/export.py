@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from accounts.mfa.totp import codes as totp
 from accounts.users.models import User
+from accounts.users.profile import FIELDS
 from ironauth.infrastructure.crypto.master_keys import MasterKeyMissingError
 from ironauth.infrastructure.crypto.sealing import SealBrokenError
 
@@ -37,6 +38,7 @@ def _line(user: User, *, secrets: bool) -> dict[str, Any]:
         "email": user.email,
         "email_verified": user.email_verified_at is not None,
         "name": user.name,
+        **{field: value for field in (*FIELDS, "language") if (value := getattr(user, field))},
         "is_active": user.is_active,
         "created_at": user.created_at.isoformat(),
     }

@@ -15,6 +15,7 @@ from accounts.mfa.totp.models import TotpFactor
 from accounts.transfer.models import ImportedUser, LeftAddress
 from accounts.transfer.records import Person
 from accounts.users.models import User
+from accounts.users.profile import fitting
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.crypto.master_keys import mac, newest_master_key_id, register_purpose
 
@@ -33,6 +34,7 @@ def user_of(person: Person) -> User:
         email=email,
         email_key=emails.fold(email),
         name=person.name,
+        **fitting(person.profile),
         password=person.password_hash or make_password(None),
         is_active=person.is_active,
         email_verified_at=(person.created_at or now) if person.email_verified else None,

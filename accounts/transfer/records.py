@@ -9,6 +9,7 @@ import msgspec
 
 from accounts.passwords.formats.foreign import UnusableHashError
 from accounts.passwords.formats.recognised import stored_form
+from accounts.users.profile import FIELDS
 
 _MILLISECONDS: Final = 10_000_000_000  # a number of seconds above it, of the year 2286, is one of milliseconds
 
@@ -76,14 +77,16 @@ class MalformedError(ValueError):
 class Person(msgspec.Struct, frozen=True, kw_only=True):
     """One person as a source describes them.
 
-    ``password_hash`` is in the form that is stored here; ``totp_secret`` is the shared secret's bytes, for six digits
-    of SHA-1 every 30 s; ``notes`` is what stays behind.
+    ``profile`` has the other values of ``users.profile``, as the source says them. ``password_hash`` is in the form
+    that is stored here; ``totp_secret`` is the shared secret's bytes, for six digits of SHA-1 every 30 s; ``notes`` is
+    what stays behind.
     """
 
     external_id: str
     email: str
     email_verified: bool = False
     name: str = ""
+    profile: Mapping[str, str] = msgspec.field(default_factory=dict)
     is_active: bool = True
     created_at: datetime | None = None
     password_hash: str | None = None
@@ -125,6 +128,22 @@ def text(row: Mapping[str, Any], *names: str) -> str:
         if value is not None and not isinstance(value, (dict, list)) and str(value).strip():
             return str(value).strip()
     return ""
+
+
+def profile_of(row: Mapping[str, Any], **fields: str) -> dict[str, str]:
+    """Return what a record says of somebody's profile, by the names that ``users.profile`` has for it.
+
+    A user name that is an address is left out: it is their e-mail address, which says nothing new.
+
+    Args:
+        row: A record of the export.
+        **fields: The field's name in the export, where it is not the claim's of OpenID Connect Core §5.1.
+    """
+    called = {"language": "locale", **{name: name for name in FIELDS}, **fields}
+    told = {name: text(row, field) for name, field in called.items()}
+    if "@" in told["preferred_username"]:
+        told["preferred_username"] = ""
+    return {name: value for name, value in told.items() if value}
 
 
 def flag(row: Mapping[str, Any], name: str, default: bool = False) -> bool:

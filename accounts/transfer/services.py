@@ -17,6 +17,7 @@ from accounts.transfer import records, units
 from accounts.transfer.models import MAX_EXTERNAL_ID, UserImport
 from accounts.transfer.records import Note, Person, Reason, Refused
 from accounts.transfer.units import BATCH
+from accounts.users.profile import fitting
 
 
 class RecordOutcome(NamedTuple):
@@ -113,6 +114,7 @@ def judged(person: Person, seen: set[bytes]) -> Person | Refused:
         email=email,
         email_verified=person.email_verified,
         name=name,
+        profile=fitting(person.profile),
         is_active=person.is_active,
         created_at=person.created_at,
         password_hash=person.password_hash,

@@ -17,6 +17,7 @@ from accounts.transfer.models import ImportedUser, UserImport
 from accounts.transfer.queries import app_of, user_of
 from accounts.transfer.records import CREATED, IN_USE, UNCHANGED, UPDATED, Person, Reason
 from accounts.users.models import User
+from accounts.users.profile import fitting
 from ironauth.infrastructure.core import clock
 
 BATCH: Final = 500  # people in one transaction; others write between two
@@ -117,7 +118,7 @@ def _update(people: Iterable[Person], here: Known) -> dict[str, Written]:
         fresh = user_of(person)
         changed = [
             name
-            for name in ("name", "is_active", *(["password"] if person.password_hash else []))
+            for name in ("name", *fitting(person.profile), "is_active", *(["password"] if person.password_hash else []))
             if getattr(user, name) != getattr(fresh, name)
         ]
         if fresh.email_verified_at and not user.email_verified_at and user.email_key == fresh.email_key:

@@ -14,9 +14,11 @@ from accounts import email_address as emails
 from accounts import names
 from accounts.fields import EmailField, FlagField, NameField, NewEmailField, PasswordField, TextField
 from accounts.passwords.policy import policy_errors
+from accounts.users.profile import validate_zone
 
 #: What the API's description says of the code that people without a password send in its place.
 BY_EMAIL_CODE: Final = "In place of the password, where the account has none: a code of `POST /step-up/email`."
+CALLED: Final = "What applications may call the person; no way in, and several people may have the same."
 MAX_ROLES: Final = 100  # per request; far beyond what a person is given
 MAX_ROLE_NAME: Final = 150  # characters; auth.Group.name
 # A role name travels in a path and in the comma-separated X-Auth-Roles header: nothing that means something there.
@@ -136,10 +138,22 @@ class ChangeEmailInput(serializers.Serializer[Any]):
     email_code = TextField(required=False, help_text=BY_EMAIL_CODE)
 
 
+class ZoneField(TextField):
+    """A time zone of the IANA database; may be blank."""
+
+    def __init__(self, **options: Any) -> None:
+        options.setdefault("help_text", "A time zone of the IANA database, such as Europe/Berlin.")
+        super().__init__(allow_blank=True, normalise=str.strip, validate=validate_zone, **options)
+
+
 class ProfileInput(serializers.Serializer[Any]):
-    """Body of ``PATCH /me``."""
+    """Body of ``PATCH /me``: what is absent stays."""
 
     name = NameField(required=False)
+    preferred_username = NameField(required=False, help_text=CALLED)
+    given_name = NameField(required=False)
+    family_name = NameField(required=False)
+    zoneinfo = ZoneField(required=False)
 
 
 def validate_language(code: str) -> None:
@@ -180,6 +194,10 @@ class UserCreateInput(ChoosesPassword):
     email = NewEmailField()
     password = PasswordField(required=False, allow_null=True, default=None)
     name = NameField(required=False, default="")
+    preferred_username = NameField(required=False, default="", help_text=CALLED)
+    given_name = NameField(required=False, default="")
+    family_name = NameField(required=False, default="")
+    zoneinfo = ZoneField(required=False, default="")
     is_active = FlagField(required=False, default=True)
     is_staff = FlagField(required=False, default=False)
     is_superuser = FlagField(required=False, default=False)
@@ -192,6 +210,10 @@ class UserPatchInput(serializers.Serializer[Any]):
 
     email = NewEmailField(required=False)
     name = NameField(required=False)
+    preferred_username = NameField(required=False, help_text=CALLED)
+    given_name = NameField(required=False)
+    family_name = NameField(required=False)
+    zoneinfo = ZoneField(required=False)
     is_active = FlagField(required=False)
     is_staff = FlagField(required=False)
     is_superuser = FlagField(required=False)

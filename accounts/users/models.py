@@ -19,7 +19,7 @@ from accounts.audit import recording as audit
 from accounts.outbox import tokens as email_tokens
 from accounts.passwords import formats
 from accounts.passwords import hashing as passwords
-from accounts.users import invariants
+from accounts.users import invariants, profile
 from accounts.users.invariants import sub_tag
 from ironauth.infrastructure.cache.invalidation import invalidate
 from ironauth.infrastructure.core import clock
@@ -157,7 +157,7 @@ class UserManager(BaseUserManager["User"]):
         return user
 
 
-class User(AbstractBaseUser, PermissionsMixin):
+class User(AbstractBaseUser, PermissionsMixin, profile.Profile):
     """A person who can sign in.
 
     ``save()`` keeps four promises whatever route a change takes (API, admin, shell): the folded address follows the
@@ -177,7 +177,6 @@ class User(AbstractBaseUser, PermissionsMixin):
     email_key = models.CharField(
         _("folded e-mail address"), max_length=emails.MAX_KEY_LENGTH, unique=True, editable=False
     )
-    name = models.CharField(_("name"), max_length=names.MAX_LENGTH, blank=True, validators=[names.validate])
     password = models.CharField(_("password"), max_length=formats.MAX_ENCODED_LENGTH)
     is_active = models.BooleanField(
         _("active"),
@@ -212,8 +211,6 @@ class User(AbstractBaseUser, PermissionsMixin):
         help_text=_("Sign-ins to applications are not counted here; live sessions say when they were last used."),
     )
     email_verified_at = models.DateTimeField(_("e-mail verified at"), null=True, blank=True)
-    #: A code of ``settings.LANGUAGES``; "" is no wish. The release before this one inserts without it.
-    language = models.CharField(_("language"), max_length=16, blank=True, default="", db_default="", editable=False)
     #: The version of the terms that was accepted when the account was made, and when; "" where nobody was asked.
     terms_version = models.CharField(max_length=32, blank=True, default="", db_default="", editable=False)
     terms_accepted_at = models.DateTimeField(null=True, editable=False)
@@ -282,7 +279,7 @@ class User(AbstractBaseUser, PermissionsMixin):
         """Normalise what a form wrote, before Django checks uniqueness."""
         self.email = emails.normalise(self.email)
         self.email_key = emails.fold(self.email)
-        self.name = names.normalise(self.name)
+        profile.normalise(self)
 
     def save(self, **kwargs: Any) -> None:
         """Write the row; see the class for what is kept true. One more query when a guarded field may change."""
@@ -346,8 +343,8 @@ def check_and_normalize(user: "User", using: str, fields: frozenset[str]) -> fro
         user.email = emails.normalise(user.email)
         user.email_key = emails.fold(user.email)
         fields |= {"email_key"}
-    if "name" in fields:
-        user.name = names.normalise(user.name)
+    if fields & {"name", *profile.FIELDS}:
+        profile.normalise(user)
     if not user._state.adding and fields & _COMPARED:  # noqa: SLF001 - documented by Django
         fields |= _compare(user, using, fields)
     if fields & invariants.VISIBLE:

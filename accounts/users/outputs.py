@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class UserOut(msgspec.Struct, frozen=True):
-    """A person, as the person and staff see it."""
+    """A person, as the person and staff see it; ``locale`` is the language they have chosen, "" for none."""
 
     id: uuid.UUID
     email: str
@@ -24,6 +24,13 @@ class UserOut(msgspec.Struct, frozen=True):
     email_verified: bool
     roles: tuple[str, ...]
     created_at: datetime
+    # Entries of caches that the release before this one wrote have none of these.
+    preferred_username: str = ""
+    given_name: str = ""
+    family_name: str = ""
+    zoneinfo: str = ""
+    locale: str = ""
+    updated_at: datetime | None = None
 
 
 class ActingOut(msgspec.Struct, frozen=True):
@@ -98,23 +105,30 @@ ACCOUNT_COLUMNS: Final = (
     "is_superuser",
     "email_verified_at",
     "created_at",
+    "preferred_username",
+    "given_name",
+    "family_name",
+    "zoneinfo",
+    "language",
+    "updated_at",
     "groups__name",
 )
 
 
 def account_of(rows: Sequence[Sequence[Any]]) -> Account:
     """Return the account that ``ACCOUNT_COLUMNS`` of one user describe: one row, or one for each role."""
-    user_id, epoch, email, name, is_active, is_staff, is_superuser, verified_at, created_at, _ = rows[0]
+    user_id, epoch, email, name, is_active, is_staff, is_superuser, verified_at, created_at, *profile, _ = rows[0]
     user = UserOut(
-        id=user_id,
-        email=email,
-        name=name,
-        is_active=is_active,
-        is_staff=is_staff,
-        is_superuser=is_superuser,
-        email_verified=verified_at is not None,
-        roles=tuple(sorted(row[-1] for row in rows if row[-1] is not None)),
-        created_at=created_at,
+        user_id,
+        email,
+        name,
+        is_active,
+        is_staff,
+        is_superuser,
+        verified_at is not None,
+        tuple(sorted(row[-1] for row in rows if row[-1] is not None)),
+        created_at,
+        *profile,
     )
     return Account(id=user_id, session_epoch=epoch, user=user)
 
@@ -146,6 +160,12 @@ def user_out(user: "User | UserRow", roles: Iterable[str]) -> UserOut:
         email_verified=user.email_verified_at is not None,
         roles=tuple(sorted(roles)),
         created_at=user.created_at,
+        preferred_username=user.preferred_username,
+        given_name=user.given_name,
+        family_name=user.family_name,
+        zoneinfo=user.zoneinfo,
+        locale=user.language,
+        updated_at=user.updated_at,
     )
 
 

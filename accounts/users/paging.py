@@ -31,6 +31,12 @@ class UserRow(NamedTuple):
     is_superuser: bool
     email_verified_at: datetime | None
     created_at: datetime
+    preferred_username: str
+    given_name: str
+    family_name: str
+    zoneinfo: str
+    language: str
+    updated_at: datetime
 
 
 def page(rows: "UserQuerySet", *, ordering: str, cursor: Cursor | None, size: int) -> Page[UserRow]:

@@ -1,7 +1,7 @@
 """What units of work ask of users and their rows: each one statement, compiled once."""
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from functools import cache
 from typing import Any, Final, NamedTuple
@@ -76,11 +76,6 @@ _LOCK_BY_STAFF: Final = CompiledSelect(
         .values_list(*_columns(), Exists(_ACTOR.filter(is_superuser=True)))
         .select_for_update()
     )
-)
-_RENAME: Final = CompiledUpdate(
-    lambda: User.objects.filter(pk=_ID, is_active=True),
-    name=Param("name", models.CharField()),
-    updated_at=Param("now", models.DateTimeField()),
 )
 _LANGUAGE: Final = CompiledSelect(
     lambda: User.objects.filter(pk=_ID, is_active=True).order_by().values_list("language")
@@ -216,19 +211,30 @@ def role_names(user_id: uuid.UUID) -> tuple[str, ...]:
     return tuple(name for (name,) in _ROLE_NAMES.rows(id=user_id) if name is not None)
 
 
-def rename(user_id: uuid.UUID, name: str) -> None:
-    """Set the name of an active user and invalidate them. Two queries.
+def set_profile(user_id: uuid.UUID, values: Mapping[str, str]) -> None:
+    """Set columns of the profile of an active user and invalidate them. Two queries.
 
     Args:
         user_id: The person.
-        name: The display name; it is normalised here.
+        values: The new values by the names of columns of ``profile.Profile``; they are normalised here.
 
     Raises:
         NotAuthenticated: There is none, which has to end the transaction.
     """
     invalidate(sub_tag(user_id))
-    if not _RENAME.run(id=user_id, name=names.normalise(name), now=clock.now()):
+    given = {field: names.normalise(value) for field, value in values.items()}
+    if not _profile_update(frozenset(given)).run(id=user_id, now=clock.now(), **given):
         raise NotAuthenticated(GONE)
+
+
+@cache  # of the combinations that forms and providers send: a handful
+def _profile_update(fields: frozenset[str]) -> CompiledUpdate:
+    changes = {field: Param(field, models.CharField()) for field in sorted(fields)}
+    return CompiledUpdate(
+        lambda: User.objects.filter(pk=_ID, is_active=True),
+        **changes,
+        updated_at=Param("now", models.DateTimeField()),
+    )
 
 
 def language(user_id: uuid.UUID) -> str:
@@ -244,7 +250,7 @@ def language(user_id: uuid.UUID) -> str:
 
 
 def set_language(user_id: uuid.UUID, code: str) -> None:
-    """Set the language of an active user; no cached copy has it. One query.
+    """Set the language of an active user and invalidate them. Two queries.
 
     Args:
         user_id: The person.
@@ -253,6 +259,7 @@ def set_language(user_id: uuid.UUID, code: str) -> None:
     Raises:
         NotAuthenticated: There is none, which has to end the transaction.
     """
+    invalidate(sub_tag(user_id))
     if not _SET_LANGUAGE.run(id=user_id, language=code, now=clock.now()):
         raise NotAuthenticated(GONE)
 

@@ -2,6 +2,7 @@
 
 import time
 import uuid
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from django.conf import settings
@@ -211,18 +212,20 @@ async def get_profile(*, user_id: uuid.UUID) -> UserOut:
     return account.user
 
 
-async def update_profile(*, user_id: uuid.UUID, name: str, session_id: uuid.UUID | None = None) -> UserOut:
-    """Set the display name.
+async def update_profile(
+    *, user_id: uuid.UUID, values: Mapping[str, str], session_id: uuid.UUID | None = None
+) -> UserOut:
+    """Set what a person says of themselves: names, what applications call them, their time zone.
 
     Args:
         user_id: Whose it is.
-        name: The new one.
+        values: The new values, validated, by the names of columns of ``profile.Profile``; at least one.
         session_id: The session it is done in, for the audit trail; here and below.
 
     Raises:
         NotAuthenticated: The account is gone or inactive.
     """
-    return await database().write(units.rename, user_id=user_id, name=name, session_id=session_id)
+    return await database().write(units.set_profile, user_id=user_id, values=values, session_id=session_id)
 
 
 async def get_language(*, user_id: uuid.UUID) -> str:

@@ -4,6 +4,7 @@ None of them hashes: hashing has its own pool, and a transaction must not wait f
 """
 
 import uuid
+from collections.abc import Mapping
 
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event
@@ -17,19 +18,19 @@ from accounts.users.outputs import Account, UserOut, account
 from ironauth.infrastructure.core.errors import NotAuthenticated
 
 
-def rename(*, user_id: uuid.UUID, name: str, session_id: uuid.UUID | None) -> UserOut:
-    """Set the display name.
+def set_profile(*, user_id: uuid.UUID, values: Mapping[str, str], session_id: uuid.UUID | None) -> UserOut:
+    """Set what a person says of themselves.
 
     Args:
         user_id: The person who is signed in.
-        name: The display name, validated.
+        values: The new values, validated, by the names of columns of ``profile.Profile``; at least one.
         session_id: The session it is done in, for the trail.
 
     Raises:
         NotAuthenticated: The user is gone or inactive.
     """
-    audit.record_own(Event.PROFILE_CHANGED, user_id, session_id, fields=["name"])
-    user_queries.rename(user_id, name)
+    audit.record_own(Event.PROFILE_CHANGED, user_id, session_id, fields=sorted(values))
+    user_queries.set_profile(user_id, values)
     account = user_queries.account_snapshot(user_id)
     if account is None:
         raise NotAuthenticated(user_queries.GONE)
@@ -37,7 +38,7 @@ def rename(*, user_id: uuid.UUID, name: str, session_id: uuid.UUID | None) -> Us
 
 
 def set_language(*, user_id: uuid.UUID, language: str, session_id: uuid.UUID | None) -> None:
-    """Set the language of pages and messages. Two queries.
+    """Set the language of pages and messages. Three queries.
 
     Args:
         user_id: The person who is signed in.

@@ -36,7 +36,7 @@ GRANT_LABELS: Final = {
 }
 SCOPE_LABELS: Final = {
     Scope.OPENID: "openid: who somebody is, as an id",
-    Scope.PROFILE: "profile: the name",
+    Scope.PROFILE: "profile: names, language, time zone",
     Scope.EMAIL: "email: the address, and whether it is verified",
     Scope.ROLES: "roles: the names of the roles here",
     Scope.OFFLINE_ACCESS: "offline_access: tokens outlive the sign-in here",

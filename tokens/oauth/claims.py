@@ -15,7 +15,15 @@ from tokens.clients.errors import InvalidRequest
 from tokens.protocol import Scope
 
 BY_SCOPE: Final[Mapping[str, tuple[str, ...]]] = {
-    Scope.PROFILE: ("name",),
+    Scope.PROFILE: (
+        "name",
+        "given_name",
+        "family_name",
+        "preferred_username",
+        "zoneinfo",
+        "locale",
+        "updated_at",
+    ),
     Scope.EMAIL: ("email", "email_verified"),
     Scope.ROLES: ("roles",),
 }
@@ -25,9 +33,15 @@ _MALFORMED: Final = "claims is no JSON object as OpenID Connect Core §5.5 descr
 
 
 class PersonalClaims(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """What an ID token may say of the person beside who they are; what nobody asked for is left out."""
+    """What a client may be told of the person beside who they are; what nobody asked for or said is left out."""
 
     name: str = ""
+    given_name: str = ""
+    family_name: str = ""
+    preferred_username: str = ""
+    zoneinfo: str = ""
+    locale: str = ""
+    updated_at: int = 0
     email: str = ""
     email_verified: bool | None = None
     roles: tuple[str, ...] | None = None
@@ -81,7 +95,10 @@ def told(user: UserOut, names: frozenset[str]) -> dict[str, Any]:
         user: The person.
         names: Names of claims; of others than those of ``BY_SCOPE`` nothing is told.
     """
-    return {name: value for name in names if name in _SCOPE_OF and (value := getattr(user, name)) not in ("", None)}
+    said = {name: value for name in names if name in _SCOPE_OF and (value := getattr(user, name)) not in ("", None)}
+    if "updated_at" in said:
+        said["updated_at"] = int(said["updated_at"].timestamp())  # §5.1: a number, unlike the API's date
+    return said
 
 
 def allowed(scopes: frozenset[str]) -> frozenset[str]:

@@ -11,6 +11,7 @@ from django.conf import settings
 from accounts.federation.errors import UpstreamRefused, UpstreamUnavailable
 from accounts.federation.kinds.github import GitHub
 from accounts.federation.kinds.kind import Endpoints, UpstreamPerson
+from accounts.users.profile import FIELDS
 from ironauth.infrastructure.core import base64url, strict_json
 from ironauth.infrastructure.crypto.master_keys import mac, register_purpose
 from tokens.upstream import client_secret, discovery, exchange, id_token
@@ -116,7 +117,7 @@ async def _more(provider: Provider, where: Endpoints, claims: Mapping[str, Any],
     told = await exchange.get(where.userinfo, token=token)
     if not isinstance(told, dict) or told.get("sub") != claims.get("sub"):  # §5.3.2: else it is somebody else's
         raise UpstreamRefused("userinfo")
-    return {name: told.get(name) for name in ("email", "email_verified", "name") if name in told}
+    return {name: told.get(name) for name in ("email", "email_verified", "name", *FIELDS) if name in told}
 
 
 async def _redeemed(provider: Provider, where: Endpoints, state: str, code: str) -> dict[str, Any]:

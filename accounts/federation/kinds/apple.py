@@ -25,11 +25,14 @@ class Apple(ProviderKind):
     def person(self, claims: Mapping[str, Any]) -> UpstreamPerson:
         """Return the person; Apple writes ``email_verified`` as a string, and a name only the first time."""
         verified = claims.get("email_verified") in (True, "true")
-        return super().person(claims)._replace(email_verified=verified, name=_name(claims.get("user")))
+        parts = _names(claims.get("user"))
+        profile = {field: part for field, part in zip(("given_name", "family_name"), parts, strict=True) if part}
+        name = " ".join(filter(None, parts))
+        return super().person(claims)._replace(email_verified=verified, name=name, profile=profile)
 
 
-def _name(user: Any) -> str:
-    """Return the name in what comes beside the token: the browser brings it, so it is only ever shown."""
+def _names(user: Any) -> tuple[str, str]:
+    """Return first and last name of what comes beside the token: the browser brings it, so it is only ever shown."""
     name = user.get("name") if isinstance(user, dict) else None
-    parts = [name.get("firstName"), name.get("lastName")] if isinstance(name, dict) else []
-    return " ".join(part for part in parts if isinstance(part, str) and part)
+    first, last = (name.get("firstName"), name.get("lastName")) if isinstance(name, dict) else ("", "")
+    return first if isinstance(first, str) else "", last if isinstance(last, str) else ""

@@ -38,11 +38,12 @@ class GitHub(ProviderKind):
         rows = [one for one in emails if isinstance(one, dict)] if isinstance(emails, list) else []
         primary = next((one for one in rows if one.get("primary") is True and one.get("verified") is True), {})
         email = primary.get("email")
-        name = user.get("name")
+        name, login = user.get("name"), user.get("login")
         return UpstreamPerson(
             issuer=self.issuer,
             subject=str(user["id"]),
             email=email if isinstance(email, str) else "",
             email_verified=isinstance(email, str),
             name=name if isinstance(name, str) else "",
+            profile={"preferred_username": login} if isinstance(login, str) else {},
         )

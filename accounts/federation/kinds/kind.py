@@ -5,6 +5,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 from accounts.federation.errors import UpstreamRefused
 from accounts.federation.models import SUBJECT_CHARACTERS
+from accounts.users.profile import FIELDS
 
 #: Signatures of ID tokens: never HMAC, whose key the client has too, and not ``none``.
 ALGORITHMS: Final = ("RS256", "PS256", "ES256", "EdDSA", "Ed25519")
@@ -21,6 +22,8 @@ class UpstreamPerson(NamedTuple):
     email: str = ""
     email_verified: bool = False
     name: str = ""
+    #: What else the profile has of them (``users.profile.FIELDS``), as the provider says it.
+    profile: Mapping[str, str] = {}
     #: The session there (OpenID Connect Back-Channel Logout 1.0 §2.1), "" where it has no name.
     sid: str = ""
     #: How somebody was authenticated there: the values of ``amr`` and ``acr``. What they are worth, the operator says.
@@ -83,6 +86,7 @@ class ProviderKind:
             email=_text(claims, "email"),
             email_verified=claims.get("email_verified") is True,
             name=_text(claims, "name"),
+            profile={field: value for field in FIELDS if (value := _text(claims, field))},
             sid=_short(claims, "sid"),
             methods=_methods(claims),
             auth_time=_seconds(claims, "auth_time"),

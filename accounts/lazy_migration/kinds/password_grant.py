@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 from django.conf import settings
 
 from accounts.lazy_migration.conversation import Conversation, UnusableAnswerError
-from accounts.transfer.records import Person, flag, text
+from accounts.transfer.records import Person, flag, profile_of, text
 
 
 def granted(talk: Conversation, url: str, form: Mapping[str, str], refusals: Collection[str]) -> str | None:
@@ -61,6 +61,7 @@ def told_of(talk: Conversation, url: str, token: str) -> Person:
         email=text(claims, "email"),
         email_verified=flag(claims, "email_verified"),
         name=text(claims, "name") or names,
+        profile=profile_of(claims),
     )
 
 

@@ -148,14 +148,19 @@ async def test_create_with_and_without_password(
         "email": "New@Example.com",
         "password": PASSWORD,
         "name": "New",
+        "preferred_username": "new",
+        "family_name": "Person",
+        "zoneinfo": "Europe/Berlin",
         "roles": ["editors"],
         "email_verified": True,
     }
     created = await call("POST", USERS, body)
     assert created.status_code == 201
-    assert created.json() | {"id": "", "created_at": ""} == {
+    assert created.json() | {"id": "", "created_at": "", "updated_at": ""} == {
         "id": "", "email": "New@Example.com", "name": "New", "is_active": True, "is_staff": False,
         "is_superuser": False, "email_verified": True, "roles": ["editors"], "created_at": "",
+        "preferred_username": "new", "given_name": "", "family_name": "Person", "zoneinfo": "Europe/Berlin",
+        "locale": "", "updated_at": "",
     }  # fmt: skip
     assert (await call("GET", created.headers["location"])).json() == created.json()
     signed_in = await api.post("/api/v1/access/signin", json={"email": "new@example.com", "password": PASSWORD})

@@ -4,7 +4,7 @@ from typing import Any
 
 from accounts.passwords.formats import salted_sha
 from accounts.passwords.formats.foreign import UnusableHashError, from_base64
-from accounts.transfer.records import Note, Person, flag, moment, note_of, password_of, text
+from accounts.transfer.records import Note, Person, flag, moment, note_of, password_of, profile_of, text
 from accounts.transfer.sources import Source
 
 _SHA = ("sha1", "sha256", "sha512")
@@ -20,6 +20,7 @@ def _person(row: dict[str, Any]) -> Person:
         email=text(row, "email", "Email"),
         email_verified=flag(row, "email_verified") or flag(row, "Email Verified"),
         name=text(row, "name", "Name", "nickname"),
+        profile=profile_of(row, preferred_username="username"),
         is_active=not flag(row, "blocked"),
         created_at=moment(row.get("created_at")),
         password_hash=password,

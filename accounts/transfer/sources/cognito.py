@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from accounts.transfer.records import Note, Person, flag, moment, text
+from accounts.transfer.records import Note, Person, flag, moment, profile_of, text
 from accounts.transfer.sources import Source
 
 
@@ -16,6 +16,7 @@ def _person(row: dict[str, Any]) -> Person:
         email=text(told, "email"),
         email_verified=flag(told, "email_verified"),
         name=text(told, "name") or names,
+        profile=profile_of(told),
         is_active=flag(row, "Enabled", default=True),
         created_at=moment(row.get("UserCreateDate")),
         notes=frozenset({Note.NO_PASSWORD} | ({Note.FACTOR_UNSUPPORTED} if second else set())),

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from django.db import connections
 
-from accounts.transfer.records import MalformedError, Note, Person, flag, moment, password_of, text
+from accounts.transfer.records import MalformedError, Note, Person, flag, moment, password_of, profile_of, text
 from accounts.transfer.sources import Options, Source
 from accounts.transfer.streams import records_of
 
@@ -124,6 +124,7 @@ def _person(row: dict[str, Any]) -> Person:
         email=email,
         email_verified=email.lower() in told.verified,
         name=names or text(row, "name"),
+        profile=profile_of(row, given_name="first_name", family_name="last_name", preferred_username="username"),
         is_active=flag(row, "is_active", default=True),
         created_at=moment(row.get("date_joined")),
         password_hash=password,

@@ -3,7 +3,7 @@
 import base64
 from typing import Any
 
-from accounts.transfer.records import MalformedError, Person, flag, moment, password_of, text
+from accounts.transfer.records import MalformedError, Person, flag, moment, password_of, profile_of, text
 from accounts.transfer.sources import Source
 
 
@@ -19,6 +19,7 @@ def _person(row: dict[str, Any]) -> Person:
         email=text(row, "email"),
         email_verified=flag(row, "email_verified"),
         name=text(row, "name"),
+        profile=profile_of(row, language="language"),
         is_active=flag(row, "is_active", default=True),
         created_at=moment(row.get("created_at")),
         password_hash=password,

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from accounts.passwords.formats import pbkdf2
 from accounts.passwords.formats.foreign import UnusableHashError, as_base64, from_base64
-from accounts.transfer.records import MalformedError, Note, Person, flag, moment, note_of, password_of, text
+from accounts.transfer.records import MalformedError, Note, Person, flag, moment, note_of, password_of, profile_of, text
 from accounts.transfer.sources import Options, Source
 from accounts.transfer.streams import records_of
 
@@ -58,12 +58,21 @@ def _person(row: dict[str, Any]) -> Person:
         email=text(row, "email"),
         email_verified=flag(row, "emailVerified"),
         name=" ".join(filter(None, (text(row, "firstName"), text(row, "lastName")))),
+        profile=_profile(row),
         is_active=flag(row, "enabled", default=True),
         created_at=moment(row.get("createdTimestamp")),
         password_hash=password,
         totp_secret=app,
         notes=notes | more,
     )
+
+
+def _profile(row: dict[str, Any]) -> dict[str, str]:
+    """Return the names, and what the realm keeps as attributes: lists of values."""
+    kept = row.get("attributes") or {}
+    firsts = {name: values[0] for name, values in kept.items() if isinstance(values, list) and values}
+    told = {name: firsts.get(name) for name in ("locale", "zoneinfo")}
+    return profile_of({**row, **told}, given_name="firstName", family_name="lastName", preferred_username="username")
 
 
 def _has_attributes(row: dict[str, Any]) -> bool:

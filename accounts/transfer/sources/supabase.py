@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from accounts.transfer.records import Person, flag, moment, password_of, text
+from accounts.transfer.records import Person, flag, moment, password_of, profile_of, text
 from accounts.transfer.sources import Source
 
 
@@ -16,6 +16,7 @@ def _person(row: dict[str, Any]) -> Person:
         email=text(row, "email"),
         email_verified=bool(text(row, "email_confirmed_at", "confirmed_at")),
         name=text(meta, "full_name", "name"),
+        profile=profile_of(meta),
         is_active=not (text(row, "banned_until") or text(row, "deleted_at") or flag(row, "is_anonymous")),
         created_at=moment(row.get("created_at")),
         password_hash=password,

@@ -215,18 +215,25 @@ def test_a_sign_up_in_the_same_moment(run: Import, monkeypatch: pytest.MonkeyPat
 
 def test_out_and_in_again(run: Import, tmp_path: Path) -> None:
     """What is exported with secrets is imported as it was; without, no hash is in the file."""
-    run(row(1, password_hash=BCRYPT, totp_secret=SECRET, name="Ann"))
+    profile = {
+        "given_name": "Ann", "family_name": "Lee", "preferred_username": "ann", "zoneinfo": "Europe/Berlin",
+        "language": "de",
+    }  # fmt: skip
+    run(row(1, password_hash=BCRYPT, totp_secret=SECRET, name="Ann", **profile))
     path, bare = tmp_path / "all.jsonl", tmp_path / "bare.jsonl"
     call_command("export_users", str(path), "--secrets")
     call_command("export_users", str(bare))
     assert path.stat().st_mode & 0o777 == 0o600
     line = json.loads(path.read_text())
     assert (line["totp_secret"], line["name"]) == (SECRET, "Ann")
+    assert line == line | profile
     assert line["imported"] == {"source": "jsonl", "external_id": "1"}  # who finds the person in the old system again
     assert "password_hash" not in json.loads(bare.read_text())
     User.objects.all().delete()
     assert run(line) == {"created": [line["external_id"]]}
-    assert async_to_sync(hashing.verify_password)("correct horse", User.objects.get().password).ok
+    user = User.objects.get()
+    assert {field: getattr(user, field) for field in profile} == profile
+    assert async_to_sync(hashing.verify_password)("correct horse", user.password).ok
     with pytest.raises(CommandError, match="does not exist"):
         call_command("export_users", str(path))
     assert AuditEvent.objects.filter(event=Event.USERS_EXPORTED).count() == 2

@@ -89,6 +89,55 @@ def test_keycloak(tmp_path: Path) -> None:
     assert opens(person)
 
 
+def _of_keycloak(**more: Any) -> dict[str, Any]:
+    return {"users": [{**keycloak_user(), **more}]}
+
+
+@pytest.mark.parametrize(
+    ("source", "content", "profile"),
+    [
+        (
+            "keycloak",
+            _of_keycloak(username="ann", attributes={"locale": ["de"], "zoneinfo": ["Europe/Berlin"]}),
+            {"given_name": "Ann", "family_name": "Lee", "preferred_username": "ann", "language": "de",
+             "zoneinfo": "Europe/Berlin"},
+        ),
+        ("keycloak", _of_keycloak(username="ann@example.com"), {"given_name": "Ann", "family_name": "Lee"}),
+        (
+            "auth0",
+            [{"user_id": "1", "email": "a@example.com", "given_name": "Ann", "family_name": "Lee", "username": "ann"}],
+            {"given_name": "Ann", "family_name": "Lee", "preferred_username": "ann"},
+        ),
+        (
+            "supabase",
+            [{"id": "1", "email": "a@example.com",
+              "raw_user_meta_data": {"preferred_username": "ann", "given_name": "Ann", "full_name": "Ann Lee"}}],
+            {"given_name": "Ann", "preferred_username": "ann"},
+        ),
+        (
+            "cognito",
+            {"Users": [{"Username": "u", "Attributes": [
+                {"Name": "sub", "Value": "1"}, {"Name": "given_name", "Value": "Ann"},
+                {"Name": "locale", "Value": "de-DE"}, {"Name": "zoneinfo", "Value": "Europe/Berlin"},
+            ]}]},
+            {"given_name": "Ann", "language": "de-DE", "zoneinfo": "Europe/Berlin"},
+        ),
+        (
+            "django",
+            [{"model": "auth.user", "pk": 1,
+              "fields": {"username": "ann", "first_name": "Ann", "last_name": "Lee", "email": "a@example.com",
+              "password": ""}}],
+            {"given_name": "Ann", "family_name": "Lee", "preferred_username": "ann"},
+        ),
+        ("jsonl", [{"id": "1", "email": "a@example.com", "zoneinfo": "UTC", "language": "fr"}],
+         {"zoneinfo": "UTC", "language": "fr"}),
+    ],
+)  # fmt: skip
+def test_profiles(tmp_path: Path, source: str, content: Any, profile: dict[str, str]) -> None:
+    """Names, time zone and language are read from where the system keeps them; an address is no user name."""
+    assert only(source, written(tmp_path, "export.json", content)).profile == profile
+
+
 def test_keycloak_app_of_another_form_stays_behind(tmp_path: Path) -> None:
     """An app of eight digits is no app here; the person is imported and the report has a note."""
     realm = {"users": [keycloak_user(**app(digits=8))]}

@@ -216,7 +216,7 @@ async def test_gone_and_inactive_accounts_are_not_authenticated(state: str, user
     """Whatever a token still says, the services answer 401 for an account that is gone or inactive, never 500."""
     await (user.adelete() if state == "deleted" else User.objects.filter(pk=user.pk).aupdate(is_active=False))
     calls = [
-        services.update_profile(user_id=user.pk, name="New"),
+        services.update_profile(user_id=user.pk, values={"name": "New"}),
         services.change_password(user_id=user.pk, shown=Evidence(password=PASSWORD), new_password=NEW_PASSWORD),
         own_account.delete_account(user_id=user.pk, shown=Evidence(password=PASSWORD)),
         services.end_all_sessions(user_id=user.pk),

@@ -13,7 +13,10 @@ from accounts.users.models import User
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
 SIGNUP, SIGNIN, ME = "/api/v1/access/signup", "/api/v1/access/signin", "/api/v1/access/me"
-USER_FIELDS = ["id", "email", "name", "is_active", "is_staff", "is_superuser", "email_verified", "roles", "created_at"]
+USER_FIELDS = [
+    "id", "email", "name", "is_active", "is_staff", "is_superuser", "email_verified", "roles", "created_at",
+    "preferred_username", "given_name", "family_name", "zoneinfo", "locale", "updated_at",
+]  # fmt: skip
 MASS_ASSIGNMENT = {
     "is_staff": True,
     "is_superuser": True,
@@ -166,7 +169,11 @@ async def test_me_is_read_changed_and_deleted(
     assert (await api.get(ME, headers=header)).json() == {name: member[name] for name in USER_FIELDS} | {"acting": None}
     changed = await api.patch(ME, json={"name": "Zoë", "is_staff": True, "email": "x@example.com"}, headers=header)
     assert changed.status_code == 200
-    assert changed.json() == {name: member[name] for name in USER_FIELDS} | {"name": "Zoë", "acting": None}
+    said = changed.json()
+    assert said["updated_at"] > member["updated_at"]
+    assert said == {name: member[name] for name in USER_FIELDS} | {
+        "name": "Zoë", "acting": None, "updated_at": said["updated_at"],
+    }  # fmt: skip
     assert (await api.get(ME, headers=header)).json()["name"] == "Zoë"
     assert (await api.patch(ME, json={}, headers=header)).json()["name"] == "Zoë"
     assert _bad_fields(await api.patch(ME, json={"name": "a\x00"}, headers=header)) == {"name"}

@@ -32,7 +32,7 @@ from tokens.sessions.queries import StoredSession
 #: What a scope means to the person who is asked for it. Others are shown by their name.
 SCOPES: Final[Mapping[str, str]] = {
     Scope.OPENID: _("Know who you are, by an identifier"),
-    Scope.PROFILE: _("See your name"),
+    Scope.PROFILE: _("See your name, language and time zone"),
     Scope.EMAIL: _("See your e-mail address"),
     Scope.ROLES: _("See your roles"),
     Scope.OFFLINE_ACCESS: _("Keep this access while you are not there"),

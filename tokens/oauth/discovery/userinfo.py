@@ -6,7 +6,6 @@ ask with the token they have.
 
 from typing import Any, Final
 
-import msgspec
 from django.http import HttpRequest, HttpResponse
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
@@ -19,6 +18,8 @@ from tokens.access.codec import MAX_TOKEN_BYTES
 from tokens.access.credentials import bearer_token, bound_token
 from tokens.clients.errors import InvalidRequest
 from tokens.errors import InsufficientScope, InvalidProof, InvalidToken, MalformedCredential
+from tokens.oauth import claims
+from tokens.oauth.claims import PersonalClaims
 from tokens.oauth.endpoint import TEMPORARILY_UNAVAILABLE, OAuthEndpoint, error_response, unique_parameters
 from tokens.principal import Principal
 from tokens.protocol import Scope, scope_set
@@ -28,17 +29,13 @@ from tokens.sessions import authentication
 PARAMETER: Final = "access_token"
 
 
-class UserInfo(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What the token's scopes let its client know (§5.4): ``profile`` the name, ``email``, ``roles``.
+class UserInfo(PersonalClaims, frozen=True, omit_defaults=True, kw_only=True):
+    """What the token's scopes let its client know (§5.4): ``profile``, ``email``, ``roles``.
 
-    ``sub``: as in the client's ID tokens. A name that the person has not given is left out.
+    ``sub``: as in the client's ID tokens. What the person has not said is left out.
     """
 
     sub: str
-    name: str = ""
-    email: str = ""
-    email_verified: bool | None = None
-    roles: tuple[str, ...] | None = None
 
 
 class UserInfoInput(serializers.Serializer[Any]):
@@ -48,7 +45,7 @@ class UserInfoInput(serializers.Serializer[Any]):
 
 
 #: The claims that a client may learn here, for the metadata.
-CLAIMS: Final = UserInfo.__struct_fields__
+CLAIMS: Final = ("sub", *PersonalClaims.__struct_fields__)
 
 
 ANSWERS: Final = {
@@ -144,14 +141,7 @@ def claims_of(principal: Principal, scopes: frozenset[str]) -> UserInfo:
         principal: The person, as the client knows them.
         scopes: What the access token allows.
     """
-    user, email = principal.user, Scope.EMAIL in scopes
-    return UserInfo(
-        sub=str(principal.subject),
-        name=user.name if Scope.PROFILE in scopes else "",
-        email=user.email if email else "",
-        email_verified=user.email_verified if email else None,
-        roles=user.roles if Scope.ROLES in scopes else None,
-    )
+    return UserInfo(sub=str(principal.subject), **claims.told(principal.user, claims.allowed(scopes)))
 
 
 def _in_body(request: ApiRequest) -> str | None:

@@ -128,6 +128,7 @@ async def test_the_first_sign_in(
     assert is_in(await api.get(posted.headers["location"], headers={"Sec-Fetch-Site": "cross-site"}))
     made = await sync_to_async(User.objects.get)()
     assert (made.email, made.name) == ("ann@example.com", name)
+    assert " ".join(filter(None, (made.given_name, made.family_name))) == name
     body = sent_secrets[0].split(".")[1]
     claims = json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
     assert (claims["iss"], claims["sub"]) == (TEAM, CLIENT_ID)

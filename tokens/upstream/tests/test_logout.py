@@ -261,3 +261,20 @@ async def test_names_are_kept_up_to_date_where_the_operator_says_so(
     assert (await User.objects.aget()).name == ("Anna" if changed else "Ann")
     events = AuditEvent.objects.filter(event="profile_changed", details__provider="acme")
     assert await events.acount() == int(changed)
+
+
+async def test_the_profile_is_kept_up_to_date_with_the_name(api: httpx.AsyncClient, provider: FakeProvider) -> None:
+    """A new account begins with what the provider says; later sign-ins change what is said anew, and nothing else."""
+    provider.claims = {"given_name": "Ann", "zoneinfo": "Europe/Berlin", "locale": "de", "family_name": ["Lee"]}
+    assert is_in(await through(api, provider))
+    first = await User.objects.aget()
+    assert (first.given_name, first.family_name, first.zoneinfo, first.language) == ("Ann", "", "Europe/Berlin", "")
+    provider.claims = {"given_name": "Anna", "family_name": "Lee", "zoneinfo": "Mars/Base"}
+    assert is_in(await through(api, provider))
+    assert (await User.objects.aget()).given_name == "Ann"
+    await UpstreamProvider.objects.aupdate(updates_name=True)
+    assert is_in(await through(api, provider))
+    now = await User.objects.aget()
+    assert (now.name, now.given_name, now.family_name, now.zoneinfo) == ("Ann", "Anna", "Lee", "Europe/Berlin")
+    event = await AuditEvent.objects.aget(event="profile_changed", details__provider="acme")
+    assert event.details["fields"] == ["family_name", "given_name"]

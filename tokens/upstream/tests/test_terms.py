@@ -109,6 +109,7 @@ async def test_by_invitation(api: httpx.AsyncClient, settings: Settings) -> None
 # ---------------------------------------------------------------- with another provider
 async def test_with_another_provider(api: httpx.AsyncClient, provider: FakeProvider) -> None:
     """A page asks before the account is made; a refusal shows it again, and then there is account and identity."""
+    provider.claims = {"given_name": "Ann"}
     page = await through(api, provider)
     assert is_page(page, 200, "One step is left", VERSION)
     assert await nobody()
@@ -120,6 +121,7 @@ async def test_with_another_provider(api: httpx.AsyncClient, provider: FakeProvi
     user = await User.objects.aget(email_key=EMAIL)
     identity = await Identity.objects.aget()
     assert (user.name, user.email_verified_at is not None, identity.user_id) == ("Ann", True, user.pk)
+    assert user.given_name == "Ann"
     assert not await UpstreamSignIn.objects.aexists()
     assert is_in(await through(api, provider))  # nobody is asked twice
 

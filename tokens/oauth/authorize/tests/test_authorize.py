@@ -46,7 +46,9 @@ async def test_the_whole_way(api: httpx.AsyncClient, member: Member, client: OAu
     page = await authorize(api, client)
     assert is_page(page, 200, "Sign in", "Wiki")
     page = await by_password(api, page, member["email"])
-    assert is_page(page, 200, "Allow Wiki?", member["email"], "See your name", "app.example.com")
+    assert is_page(
+        page, 200, "Allow Wiki?", member["email"], "See your name, language and time zone", "app.example.com"
+    )
     answer = answered(await say(api, page, "allow"))
     assert (answer["state"], answer["iss"]) == ("st&te=1 é", ISSUER)
     code = await AuthorizationCode.objects.aget()
@@ -184,7 +186,7 @@ async def test_scopes_a_client_may_not_have_are_ignored(
     page = await by_password(
         api, await authorize(api, client, scope="unheard-of account profile openid"), member["email"]
     )
-    assert is_page(page, 200, "See your name")
+    assert is_page(page, 200, "See your name, language and time zone")
     assert "unheard-of" not in page.text
     assert "Do everything" not in page.text
     answered(await say(api, page, "allow"))

@@ -26,6 +26,10 @@ pytestmark = [pytest.mark.django_db(transaction=True)]
         ({"userinfo": {"name": {"essential": True}}}, AskedClaims(("profile",))),
         ({"id_token": {"email": None}}, AskedClaims(("email",), "email")),
         (
+            {"id_token": {"zoneinfo": None, "given_name": None}, "userinfo": {"locale": None, "address": None}},
+            AskedClaims(("profile",), "given_name zoneinfo"),
+        ),
+        (
             {"userinfo": {"roles": None}, "id_token": {"name": None, "email": None, "birthdate": None}},
             AskedClaims(("email", "profile", "roles"), "email name"),
         ),

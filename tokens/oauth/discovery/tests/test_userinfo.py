@@ -1,5 +1,6 @@
 """What clients learn about people, and who may ask."""
 
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
@@ -20,6 +21,11 @@ from tokens.tests.browser import Member, Pair
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
 
 USERINFO = "/oauth/userinfo"
+#: What the scope profile stands for (OpenID Connect Core §5.1, §5.4), of Ann.
+PROFILE = {
+    "name": "Ann", "given_name": "Ann", "family_name": "Lee", "preferred_username": "ann", "zoneinfo": "Europe/Berlin",
+    "locale": "de", "updated_at": 1_793_491_200,
+}  # fmt: skip
 CHALLENGE = 'Bearer realm="ironauth"'
 
 
@@ -37,7 +43,10 @@ def authorized(token: str) -> dict[str, str]:
 async def ann(member: Member, signing_key: str) -> UUID:
     """Somebody with a name and a role."""
     user = await User.objects.aget(pk=member["id"])
-    await User.objects.filter(pk=user.pk).aupdate(name="Ann")
+    await User.objects.filter(pk=user.pk).aupdate(
+        name="Ann", given_name="Ann", family_name="Lee", preferred_username="ann", zoneinfo="Europe/Berlin",
+        language="de", updated_at=datetime(2026, 11, 1, tzinfo=UTC),
+    )  # fmt: skip
     await user.groups.aadd(await Group.objects.acreate(name="editors"))
     return user.pk
 
@@ -46,16 +55,16 @@ async def ann(member: Member, signing_key: str) -> UUID:
     ("scope", "told"),
     [
         ("openid", set()),
-        ("openid profile", {"name"}),
+        ("openid profile", PROFILE.keys()),
         ("openid email", {"email", "email_verified"}),
         ("openid roles", {"roles"}),
         ("openid offline_access account", set()),
-        ("email openid profile roles", {"name", "email", "email_verified", "roles"}),
+        ("email openid profile roles", {*PROFILE, "email", "email_verified", "roles"}),
     ],
 )
 async def test_claims_by_scope(api: httpx.AsyncClient, ann: UUID, member: Member, scope: str, told: set[str]) -> None:
     """Each scope tells what it names, and no other (OpenID Connect Core §5.4)."""
-    everything = {"name": "Ann", "email": member["email"], "email_verified": False, "roles": ["editors"]}
+    everything = {**PROFILE, "email": member["email"], "email_verified": False, "roles": ["editors"]}
     token = await access_token(await client(), ann, scope)
     expected = {"sub": str(ann)} | {name: value for name, value in everything.items() if name in told}
     for answer in (

@@ -1,0 +1,83 @@
+"""What people say of themselves beside their address: what is accepted, who sees it, and when."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from accounts import names
+from accounts.audit.models import AuditEvent
+from accounts.users.models import User
+from accounts.users.profile import FIELDS, ZONE_CHARACTERS, fitting, places, zones
+from conftest import bearer
+
+ME, LANGUAGE = "/api/v1/access/me", "/api/v1/access/me/language"
+PROFILE = {"given_name": "Zoë", "family_name": "Lee", "preferred_username": "zoe", "zoneinfo": "Europe/Berlin"}
+
+
+def test_zones_fit_their_column() -> None:
+    """Every time zone that is known has room, and the page proposes places, not offsets."""
+    assert max(map(len, zones())) <= ZONE_CHARACTERS
+    assert {"Europe/Berlin", "America/Argentina/Buenos_Aires"} <= set(places()) <= zones()
+    assert not {"Etc/GMT+1", "UTC", "US/Pacific"} & set(places())
+
+
+@pytest.mark.parametrize(
+    ("told", "kept"),
+    [
+        ({}, {}),
+        (PROFILE, PROFILE),
+        ({"given_name": " Zoe\u0308 "}, {"given_name": "Zoë"}),
+        ({"family_name": "x" * names.MAX_LENGTH}, {"family_name": "x" * names.MAX_LENGTH}),
+        ({"family_name": "x" * (names.MAX_LENGTH + 1), "given_name": "A"}, {"given_name": "A"}),
+        ({"given_name": "a\x00b", "zoneinfo": "Mars/Base", "preferred_username": 7}, {}),
+        ({"given_name": "", "zoneinfo": None, "family_name": ["Lee"]}, {}),
+        ({"language": "de"}, {"language": "de"}),
+        ({"language": "de-AT"}, {"language": "de"}),
+        ({"language": "FR_ca"}, {"language": "fr"}),
+        ({"language": "xx"}, {}),
+        ({"is_staff": "1", "email": "a@example.com"}, {}),
+    ],
+)
+def test_what_is_taken_over_from_elsewhere(told: dict[str, Any], kept: dict[str, str]) -> None:
+    """Another system's values are taken where an account may have them, each for itself."""
+    assert fitting(told) == kept
+
+
+@pytest.mark.storage
+@pytest.mark.django_db(transaction=True)
+async def test_they_are_changed_together_and_alone(api: httpx.AsyncClient, pair: dict[str, Any]) -> None:
+    """What is sent is set and seen at once; what is absent stays; the trail names the fields."""
+    header = bearer(pair)
+    assert (await api.get(ME, headers=header)).json()["given_name"] == ""  # kept by the caches from here on
+    changed = await api.patch(
+        ME, json={**PROFILE, "locale": "de", "updated_at": "2001-01-01T00:00:00Z"}, headers=header
+    )
+    assert changed.status_code == 200
+    assert changed.json() == changed.json() | PROFILE | {"locale": ""}
+    assert (await api.get(ME, headers=header)).json() == changed.json()
+    event = await AuditEvent.objects.aget(event="profile_changed")
+    assert event.details["fields"] == sorted(PROFILE)
+    one = (await api.patch(ME, json={"given_name": ""}, headers=header)).json()
+    assert one == changed.json() | {"given_name": "", "updated_at": one["updated_at"]}
+
+
+@pytest.mark.storage
+@pytest.mark.django_db(transaction=True)
+async def test_the_language_is_seen_at_once(api: httpx.AsyncClient, pair: dict[str, Any]) -> None:
+    """`locale` is the language that pages and messages have, also for a token whose answer was kept."""
+    header = bearer(pair)
+    for chosen in ("fr", "de", ""):
+        assert (await api.put(LANGUAGE, json={"language": chosen}, headers=header)).status_code == 200
+        assert (await api.get(ME, headers=header)).json()["locale"] == chosen
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("field", FIELDS)
+@pytest.mark.parametrize("value", ["a\x00b", "x" * 151, 7, None, ["a"]])
+async def test_what_they_may_not_be(api: httpx.AsyncClient, pair: dict[str, Any], field: str, value: Any) -> None:
+    """A value that no account may have is refused by its field, and nothing is changed."""
+    refused = await api.patch(ME, json={**PROFILE, field: value}, headers=bearer(pair))
+    assert refused.status_code == 400
+    assert [error["field"] for error in refused.json()["errors"]] == [field]
+    assert not await User.objects.exclude(given_name="", family_name="", zoneinfo="").aexists()
