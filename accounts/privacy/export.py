@@ -131,11 +131,12 @@ def _query(name: str, most: int | None) -> CompiledSelect:
 
 
 def _account(person: Param) -> QuerySet[Any, Any]:
-    return User.objects.filter(pk=person).values(
+    rows: QuerySet[Any, Any] = User.objects.filter(pk=person).values(
         "id", "email", "name", *FIELDS, "language", "is_active", "is_staff", "is_superuser", "email_verified_at",
         "must_change_password", "password_flagged_at", "terms_version", "terms_accepted_at", "last_login",
         "created_at", "updated_at",
     )  # fmt: skip
+    return rows
 
 
 def _pending_deletion(person: Param) -> QuerySet[Any, Any]:

@@ -46,9 +46,7 @@ async def test_the_whole_way(api: httpx.AsyncClient, member: Member, client: OAu
     page = await authorize(api, client)
     assert is_page(page, 200, "Sign in", "Wiki")
     page = await by_password(api, page, member["email"])
-    assert is_page(
-        page, 200, "Allow Wiki?", member["email"], "See your name, language and time zone", "app.example.com"
-    )
+    assert is_page(page, 200, "Allow Wiki?", member["email"], "See your name,", "app.example.com")
     answer = answered(await say(api, page, "allow"))
     assert (answer["state"], answer["iss"]) == ("st&te=1 é", ISSUER)
     code = await AuthorizationCode.objects.aget()
