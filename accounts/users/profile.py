@@ -7,7 +7,7 @@ is a way in, and none has to be unique: applications must not tell people apart 
 import zoneinfo
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
@@ -15,9 +15,6 @@ from django.db import models
 from django.utils.translation import gettext
 
 from accounts import names
-
-if TYPE_CHECKING:
-    from accounts.users.models import User
 
 ZONE_CHARACTERS: Final = 64  # the longest name of the IANA database has 32
 
@@ -101,7 +98,7 @@ class Profile(models.Model):
         abstract = True
 
 
-def normalise(user: "User") -> None:
+def normalise(user: Profile) -> None:
     """Bring the names of a user into the form that is stored."""
     for field in ("name", *FIELDS):
         setattr(user, field, names.normalise(getattr(user, field)))

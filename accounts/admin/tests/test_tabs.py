@@ -13,6 +13,7 @@ from accounts.audit.models import AuditEvent
 from accounts.conftest import MakeUser
 from accounts.mfa.kept_devices.models import KeptDevice
 from accounts.users.models import User
+from accounts.users.profile import FIELDS
 
 pytestmark = pytest.mark.django_db
 
@@ -55,7 +56,7 @@ def test_each_tab_has_its_fields_and_is_named(client: Client, root: User, make_u
     """One link is the current page, in a navigation with a name; an unknown tab is the first."""
     user = make_user()
     fields = {
-        "profile": {"email", "name"},
+        "profile": {"email", "name", *FIELDS},
         "rights": {"is_active", "is_staff", "is_superuser", "groups", "user_permissions"},
         "overview": set(), "record": set(), "nothing": set(),
     }  # fmt: skip
