@@ -15,6 +15,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import redirect
 from django.utils.formats import date_format
 
+from accounts import profile
 from accounts.access.rights import permissions_of, rights_of_request
 from accounts.acts.changes import CHANGES
 from accounts.admin import search
@@ -32,7 +33,7 @@ from accounts.passwords import breached as breached_passwords
 from accounts.passwords import breached_service, formats
 from accounts.privacy import admin as admin_deletions
 from accounts.staff import units as staff_units
-from accounts.users import profile, rules
+from accounts.users import rules
 from accounts.users.models import User
 from ironauth.infrastructure.admin.lists import CheckedSelection, KnownValues
 from ironauth.infrastructure.core.errors import PermissionDenied

@@ -130,7 +130,7 @@ class UpstreamSignIn(models.Model):
     sid = models.CharField(max_length=SUBJECT_CHARACTERS, blank=True, default="", db_default="")
     #: What the provider calls the person, where an account is made once the terms are accepted.
     name = models.CharField(max_length=names.MAX_LENGTH, blank=True, default="", db_default="")
-    #: What else the provider says of them, by the names of ``users.profile.FIELDS``; null for nothing.
+    #: What else the provider says of them, by the names of ``accounts.profile.FIELDS``; null for nothing.
     profile = models.JSONField(null=True)
     makes_account = models.BooleanField(default=False, db_default=False)
     expires_at = models.DateTimeField(db_index=True)

@@ -26,10 +26,10 @@ from accounts.outbox import queue as outbox
 from accounts.outbox import tokens as email_tokens
 from accounts.outbox.kinds import Kind
 from accounts.privacy import terms
+from accounts.profile import fitting
 from accounts.users import queries as user_queries
 from accounts.users import rules as user_rules
 from accounts.users.models import User
-from accounts.users.profile import fitting
 from accounts.users.queries import Credentials
 from ironauth.infrastructure.core import clock
 

@@ -30,7 +30,7 @@ from accounts.pages.own_page import (
     see_other,
 )
 from accounts.pages.refusals import Refusal, of_act, of_proof
-from accounts.users.profile import places
+from accounts.profile import places
 from accounts.users.signed_in import signed_in
 from ironauth.infrastructure.api.views import ApiRequest
 from ironauth.infrastructure.core import strict_json

@@ -26,9 +26,9 @@ from accounts.outbox.kinds import Kind
 from accounts.outbox.models import EmailToken, OutgoingMail
 from accounts.outbox.tokens import Purpose
 from accounts.privacy.models import PendingDeletion
+from accounts.profile import FIELDS
 from accounts.users.models import User
 from accounts.users.outputs import ExportOut
-from accounts.users.profile import FIELDS
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.db.compiled import CompiledSelect, Param
 

@@ -13,6 +13,7 @@ from django.db import models
 from django.db.models import UUIDField
 
 from accounts import email_address as emails
+from accounts import profile
 from accounts.access.rights import (
     ADD_USERS,
     CHANGE_USERS,
@@ -36,7 +37,7 @@ from accounts.outbox.kinds import Kind
 from accounts.outbox.tokens import Purpose
 from accounts.privacy import queries as deletion_queries
 from accounts.staff.roles.units import NO_ROLE
-from accounts.users import paging, profile, rules
+from accounts.users import paging, rules
 from accounts.users import queries as user_queries
 from accounts.users.models import User
 from accounts.users.outputs import UserOut, user_out

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from accounts.mfa.totp import codes as totp
+from accounts.profile import FIELDS
 from accounts.users.models import User
-from accounts.users.profile import FIELDS
 from ironauth.infrastructure.crypto.master_keys import MasterKeyMissingError
 from ironauth.infrastructure.crypto.sealing import SealBrokenError
 

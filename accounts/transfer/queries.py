@@ -12,10 +12,10 @@ from django.db.models import Q
 from accounts import email_address as emails
 from accounts.mfa.totp import codes as totp
 from accounts.mfa.totp.models import TotpFactor
+from accounts.profile import fitting
 from accounts.transfer.models import ImportedUser, LeftAddress
 from accounts.transfer.records import Person
 from accounts.users.models import User
-from accounts.users.profile import fitting
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.crypto.master_keys import mac, newest_master_key_id, register_purpose
 

@@ -9,7 +9,7 @@ import msgspec
 
 from accounts.passwords.formats.foreign import UnusableHashError
 from accounts.passwords.formats.recognised import stored_form
-from accounts.users.profile import FIELDS
+from accounts.profile import FIELDS
 
 _MILLISECONDS: Final = 10_000_000_000  # a number of seconds above it, of the year 2286, is one of milliseconds
 
@@ -77,7 +77,7 @@ class MalformedError(ValueError):
 class Person(msgspec.Struct, frozen=True, kw_only=True):
     """One person as a source describes them.
 
-    ``profile`` has the other values of ``users.profile``, as the source says them. ``password_hash`` is in the form
+    ``profile`` has the other values of ``accounts.profile``, as the source says them. ``password_hash`` is in the form
     that is stored here; ``totp_secret`` is the shared secret's bytes, for six digits of SHA-1 every 30 s; ``notes`` is
     what stays behind.
     """
@@ -131,7 +131,7 @@ def text(row: Mapping[str, Any], *names: str) -> str:
 
 
 def profile_of(row: Mapping[str, Any], **fields: str) -> dict[str, str]:
-    """Return what a record says of somebody's profile, by the names that ``users.profile`` has for it.
+    """Return what a record says of somebody's profile, by the names that ``accounts.profile`` has for it.
 
     A user name that is an address is left out: it is their e-mail address, which says nothing new.
 

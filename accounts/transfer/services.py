@@ -13,11 +13,11 @@ from django.db import transaction
 from accounts import email_address as emails
 from accounts import names
 from accounts.mfa.totp.codes import LEAST_SECRET_BYTES, MOST_SECRET_BYTES
+from accounts.profile import fitting
 from accounts.transfer import records, units
 from accounts.transfer.models import MAX_EXTERNAL_ID, UserImport
 from accounts.transfer.records import Note, Person, Reason, Refused
 from accounts.transfer.units import BATCH
-from accounts.users.profile import fitting
 
 
 class RecordOutcome(NamedTuple):

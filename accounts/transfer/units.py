@@ -12,12 +12,12 @@ from accounts.audit import recording as audit
 from accounts.audit.models import AuditEvent
 from accounts.audit.recording import Event, Outcome
 from accounts.mfa.totp.models import TotpFactor
+from accounts.profile import fitting
 from accounts.transfer import queries
 from accounts.transfer.models import ImportedUser, UserImport
 from accounts.transfer.queries import app_of, user_of
 from accounts.transfer.records import CREATED, IN_USE, UNCHANGED, UPDATED, Person, Reason
 from accounts.users.models import User
-from accounts.users.profile import fitting
 from ironauth.infrastructure.core import clock
 
 BATCH: Final = 500  # people in one transaction; others write between two

@@ -14,7 +14,7 @@ from accounts import email_address as emails
 from accounts import names
 from accounts.fields import EmailField, FlagField, NameField, NewEmailField, PasswordField, TextField
 from accounts.passwords.policy import policy_errors
-from accounts.users.profile import validate_zone
+from accounts.profile import validate_zone
 
 #: What the API's description says of the code that people without a password send in its place.
 BY_EMAIL_CODE: Final = "In place of the password, where the account has none: a code of `POST /step-up/email`."

@@ -14,12 +14,12 @@ from django.utils.crypto import salted_hmac
 from django.utils.translation import gettext_lazy as _
 
 from accounts import email_address as emails
-from accounts import names
+from accounts import names, profile
 from accounts.audit import recording as audit
 from accounts.outbox import tokens as email_tokens
 from accounts.passwords import formats
 from accounts.passwords import hashing as passwords
-from accounts.users import invariants, profile
+from accounts.users import invariants
 from accounts.users.invariants import sub_tag
 from ironauth.infrastructure.cache.invalidation import invalidate
 from ironauth.infrastructure.core import clock

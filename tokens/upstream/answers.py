@@ -11,7 +11,7 @@ from django.conf import settings
 from accounts.federation.errors import UpstreamRefused, UpstreamUnavailable
 from accounts.federation.kinds.github import GitHub
 from accounts.federation.kinds.kind import Endpoints, UpstreamPerson
-from accounts.users.profile import FIELDS
+from accounts.profile import FIELDS
 from ironauth.infrastructure.core import base64url, strict_json
 from ironauth.infrastructure.crypto.master_keys import mac, register_purpose
 from tokens.upstream import client_secret, discovery, exchange, id_token

@@ -12,8 +12,8 @@ from accounts.admin.users import UserAdmin
 from accounts.audit.models import AuditEvent
 from accounts.conftest import MakeUser
 from accounts.mfa.kept_devices.models import KeptDevice
+from accounts.profile import FIELDS
 from accounts.users.models import User
-from accounts.users.profile import FIELDS
 
 pytestmark = pytest.mark.django_db
 

@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 from accounts.federation.errors import UpstreamRefused
 from accounts.federation.models import SUBJECT_CHARACTERS
-from accounts.users.profile import FIELDS
+from accounts.profile import FIELDS
 
 #: Signatures of ID tokens: never HMAC, whose key the client has too, and not ``none``.
 ALGORITHMS: Final = ("RS256", "PS256", "ES256", "EdDSA", "Ed25519")
@@ -22,7 +22,7 @@ class UpstreamPerson(NamedTuple):
     email: str = ""
     email_verified: bool = False
     name: str = ""
-    #: What else the profile has of them (``users.profile.FIELDS``), as the provider says it.
+    #: What else the profile has of them (``accounts.profile.FIELDS``), as the provider says it.
     profile: Mapping[str, str] = {}
     #: The session there (OpenID Connect Back-Channel Logout 1.0 §2.1), "" where it has no name.
     sid: str = ""

@@ -7,8 +7,8 @@ import pytest
 
 from accounts import names
 from accounts.audit.models import AuditEvent
+from accounts.profile import FIELDS, ZONE_CHARACTERS, fitting, places, zones
 from accounts.users.models import User
-from accounts.users.profile import FIELDS, ZONE_CHARACTERS, fitting, places, zones
 from conftest import bearer
 
 ME, LANGUAGE = "/api/v1/access/me", "/api/v1/access/me/language"
