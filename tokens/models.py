@@ -1,5 +1,6 @@
 """The tables of this application, where Django looks for them. Each is defined in its room."""
 
+from tokens.clients.dynamic.models import Registration, RegistrationToken
 from tokens.clients.models import OAuthClient, OAuthClientSecret
 from tokens.keys.models import SigningKey
 from tokens.keys.pairwise import PairwiseSalt
@@ -17,6 +18,8 @@ __all__ = [
     "OAuthClientSecret",
     "PairwiseSalt",
     "PushedRequest",
+    "Registration",
+    "RegistrationToken",
     "Session",
     "SigningKey",
     "UpstreamSession",

@@ -24,8 +24,9 @@ from accounts.transfer import queries as transfer
 from ironauth.infrastructure import models as infrastructure
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.db import single_use
+from tokens.clients.dynamic import queries as registrations
 from tokens.keys import units as key_rotation
-from tokens.oauth import expiry
+from tokens.oauth import expiry, unused_clients
 from tokens.sessions.models import Session
 
 #: Rows of one transaction. Deleting a hundred of a million sessions holds SQLite's one writer for 3 ms, and refreshes
@@ -60,6 +61,8 @@ class Purged:
     kept_devices: int
     left_addresses: int
     oauth: int
+    clients: int
+    registration_tokens: int
 
 
 def purge_expired(*, batch: int = DEFAULT_BATCH, keep_s: int = SESSION_KEEP_S) -> Purged:
@@ -69,7 +72,8 @@ def purge_expired(*, batch: int = DEFAULT_BATCH, keep_s: int = SESSION_KEEP_S) -
     keys, old counts of the throttles, expired e-mail tokens, messages given up a month ago, invitations that ended a
     month ago, audit events older than IRONAUTH_AUDIT_KEEP_DAYS and the admin's log of that time, records of used tokens
     that are long dead, kept devices that have expired, addresses remembered for a lazy migration that is over, OAuth
-    codes, pushed requests and device grants.
+    codes, pushed requests and device grants, applications of strangers that nobody uses, and the tokens with which they
+    could register.
 
     Safe to run at any time and more than once at a time.
 
@@ -99,6 +103,8 @@ def purge_expired(*, batch: int = DEFAULT_BATCH, keep_s: int = SESSION_KEEP_S) -
         if old_system.is_before_its_end()
         else _in_batches(lambda rows: transfer.purge_left(batch=rows), batch),
         oauth=sum(_in_batches(partial(_purge_leftovers, kind), batch) for kind in expiry.KINDS),
+        clients=unused_clients.purge(batch=batch),
+        registration_tokens=_in_batches(lambda rows: registrations.purge_tokens(batch=rows), batch),
     )
 
 

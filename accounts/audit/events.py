@@ -145,6 +145,14 @@ class Event(enum.StrEnum):
     CLIENT_ENABLED = "client_enabled", Family.APPLICATIONS, "Client enabled"
     CLIENT_DELETED = "client_deleted", Family.APPLICATIONS, "Client deleted"
     CLIENT_SECRET_ROTATED = "client_secret_rotated", Family.APPLICATIONS, "New client secret"
+    # By itself, without staff: by a request (RFC 7591), or at the first consent to what its document describes.
+    CLIENT_REGISTERED = "client_registered", Family.APPLICATIONS, "Client registered itself"
+    CLIENT_VERIFIED = "client_verified", Family.APPLICATIONS, "Client verified by staff"
+    # Unverified, and not used for long.
+    CLIENT_EXPIRED = "client_expired", Family.APPLICATIONS, "Unused client deleted"
+    # With it somebody may register some clients.
+    REGISTRATION_TOKEN_MADE = "registration_token_made", Family.APPLICATIONS, "Registration token made"
+    REGISTRATION_TOKEN_ENDED = "registration_token_ended", Family.APPLICATIONS, "Registration token ended"
     # A person let an application have what it asked for.
     CONSENT_GIVEN = "consent_given", Family.APPLICATIONS, "Consent given"
     # By the person, or by staff.

@@ -55,33 +55,32 @@ _KEY_CHARACTERS: Final = 32  # 128 bits in hexadecimal: no two subjects share a 
 class Rule(NamedTuple):
     """At most so many (``setting`` names the number) in any ``window_s`` seconds for one of a kind.
 
-    ``told``: what answers tell of it. A refusal tells the rule in any case.
+    ``told``: what answers tell of it. A refusal tells the rule in any case. ``total``: the same for all together.
     """
 
     name: str
     setting: str
     window_s: int
     told: Literal["nothing", "rule", "left"] = "nothing"
+    total: str = ""
 
 
 #: Tries that were not right. 100 leave room for an office behind one address; guessing one password in 10,000
 #: accounts from one address takes a day.
 SIGN_IN: Final = Rule("sign_in", "IRONAUTH_THROTTLE_SIGNIN_FAILURES", 900)
-#: Each costs a hash and tells whether an address is taken; 30 are a class of pupils.
+#: Each costs a hash; 30 are a class of pupils.
 SIGN_UP: Final = Rule("sign_up", "IRONAUTH_THROTTLE_SIGNUPS", 3_600, told="left")
-#: Tokens of 256 bits cannot be guessed: this only ends a broken client's loop. Valid ones are never counted.
+#: Tokens and clients' secrets of 256 bits cannot be guessed: this ends a broken client's loop. Valid ones do not count.
 REFRESH: Final = Rule("refresh", "IRONAUTH_THROTTLE_BAD_REFRESHES", 900)
-#: The same for the secrets of OAuth clients.
 CLIENT: Final = Rule("client", "IRONAUTH_THROTTLE_BAD_REFRESHES", 900)
 #: Requests to authorize whose ``client_id`` names no client: each costs a look-up. Ids of clients are never counted.
 UNKNOWN_CLIENT: Final = Rule("unknown_client", "IRONAUTH_THROTTLE_BAD_REFRESHES", 900)
 #: Requests of OAuth clients without a secret that this server stores for a while, successful or not. Anybody can name
 #: such a client, and each request is a row. Not counted: signing in where the browser brings the request itself.
 PUBLIC_CLIENT: Final = Rule("public_client", "IRONAUTH_THROTTLE_BAD_REFRESHES", 900, told="left")
-#: Signatures cannot be guessed either. Challenges are counted too: asking for one costs nothing else, and a page asks
-#: for one each time it is used.
+#: Signatures cannot be guessed either. Challenges are counted too: a page asks for one each time it is used.
 PASSKEY: Final = Rule("passkey", "IRONAUTH_THROTTLE_PASSKEYS", 900, told="left")
-#: Sign-ins sent to another provider, successful or not: each is a row, and a request to the provider on return.
+#: Sign-ins sent to another provider: each is a row, and a request to the provider on return.
 UPSTREAM: Final = Rule("upstream", "IRONAUTH_THROTTLE_PASSKEYS", 900)
 #: Nor can recovery codes, but each costs a hash; as many as passwords, which cost the same. A count for each person
 #: would let anybody who has the password keep the owner out.
@@ -89,29 +88,30 @@ RECOVERY_CODE: Final = Rule("recovery_code", "IRONAUTH_THROTTLE_SIGNIN_FAILURES"
 #: Codes of devices that people type: 20 to the power of 8, of which a few are good. Right ones are counted too, for a
 #: guess must not be told from a code; by address and, once somebody has signed in, by person.
 USER_CODE: Final = Rule("user_code", "IRONAUTH_THROTTLE_SIGNIN_FAILURES", 900)
-#: The same for the tokens of messages; 100, because a whole office may click old links.
+#: The same for the tokens of messages; a whole office may click old links.
 EMAIL_TOKEN: Final = Rule("email_token", "IRONAUTH_THROTTLE_BAD_EMAIL_TOKENS", 900)
-#: Messages one client has sent, no matter who gets them: each could go to somebody who has not asked for it.
+#: Messages one client has sent, no matter who gets them.
 MAIL: Final = Rule("mail", "IRONAUTH_THROTTLE_MAILS", 3_600, told="rule")
 #: Messages of one kind to one mailbox, no matter who has them sent, and those one account has sent. A quarter of an
 #: hour: a refused person has a message of this kind whose link still works, so strangers who ask for five keep nobody
 #: out. With one count for all kinds, five that bring no link, or none at all, would keep the owner from a new password.
 MAIL_TO_ONE: Final = Rule("mail", "IRONAUTH_THROTTLE_MAILS_TO_ONE", 900)
-#: Messages about a deletion to one mailbox. This is a count of its own, so that strangers who ask for other messages
-#: keep nobody from leaving. It also bounds somebody who signs up and leaves again and again under another's address.
+#: Messages about a deletion to one mailbox: a count of its own, so that who asks for other messages keeps nobody
+#: from leaving. It also bounds who signs up and leaves again and again.
 DELETION: Final = Rule("deletion", "IRONAUTH_THROTTLE_MAILS_TO_ONE", 900)
-#: Exports of everything held about one person: each reads hundreds of rows, and nobody needs many.
+#: Exports of all that is held about one person: each reads hundreds of rows.
 EXPORT: Final = Rule("data_export", "IRONAUTH_THROTTLE_EXPORTS", 3_600, told="left")
-#: Second factors and recovery codes one account gets: each sends a message to an address that may be somebody else's,
-#: and recovery codes cost ten hashes. 20 are ten passkeys and an app, twice over.
+#: Second factors and recovery codes one account gets: each sends a message, perhaps to a stranger; codes cost hashes.
 NEW_FACTOR: Final = Rule("new_factor", "IRONAUTH_THROTTLE_NEW_FACTORS", 3_600, told="left")
 PASSWORD_CHECK: Final = Rule("password_check", "IRONAUTH_THROTTLE_PASSKEYS", 900)  # of pages without scripts
+#: Applications that register themselves, and documents of applications that are fetched.
+REGISTRATION: Final = Rule(
+    "registration", "IRONAUTH_THROTTLE_REGISTRATIONS", 3_600, "rule", total="IRONAUTH_THROTTLE_ALL_REGISTRATIONS"
+)
 
 _HOLDER: Final = CompiledSelect(
     lambda: get_user_model().objects.filter(email_key=Param("key", CharField())).order_by().values_list("pk")
 )
-
-
 #: Limits of a /64 that a /48 may have: its customer is a company, not ten companies.
 SITE_LIMITS: Final = 10
 
@@ -243,7 +243,6 @@ def announce_sign_in() -> None:
     announce(Quota(SIGN_IN.name, getattr(settings, SIGN_IN.setting), SIGN_IN.window_s))
 
 
-# ------------------------------------------------------------------ the counts of one client
 class Windows(NamedTuple):
     """What came of the questions about one client. ``left``: still to be asked of the database."""
 
@@ -291,7 +290,6 @@ def give_back(windows: Windows) -> None:
             sliding_window.give_back_to_database(taken.key, taken.slot)
 
 
-# ------------------------------------------------------------------ keys
 def client_questions(rule: Rule, address: str) -> tuple[RateLimitHit, ...]:
     """Return what to ask about this client; nothing for one whose address is unknown: nobody could be told apart.
 
@@ -305,7 +303,11 @@ def client_questions(rule: Rule, address: str) -> tuple[RateLimitHit, ...]:
 
 
 def _by_address(rule: Rule, address: str) -> list[tuple[str, RateLimitHit]]:
-    return [("address", asked) for asked in client_questions(rule, address)]
+    asked = [("address", one) for one in client_questions(rule, address)]
+    if rule.total:
+        most = getattr(settings, rule.total)
+        asked.append(("everybody", sliding_window.hit(mac(rule.name, "everybody"), limit=most, window_s=rule.window_s)))
+    return asked
 
 
 def mac(kind: str, *parts: str) -> str:
@@ -324,7 +326,6 @@ def _question(rule: Rule, key: str, *, times: int = 1) -> RateLimitHit:
     return sliding_window.hit(key, limit=times * limit, window_s=rule.window_s)
 
 
-# ------------------------------------------------------------------ refusals
 async def refuse(refused: Refused, *, user_id: UUID | None = None, email: str = "") -> NoReturn:
     """Refuse, leaving an event in the trail unless it has a recent one of this count.
 

@@ -95,6 +95,7 @@ TAGS_BY_PATH = {
     "/api/v1/keys": "keys",
     "/api/v1/providers": "providers",
     "/api/v1/": "staff",
+    "/oauth/register": "registration",
     **dict.fromkeys(("/oauth/", "/.well-known/o"), "oauth"),
     "/": "system",
 }
@@ -145,6 +146,7 @@ SPECTACULAR_SETTINGS: dict[str, object] = {
             "name": "oauth",
             "description": "OAuth 2.0 and OpenID Connect: what the applications call that sign their users in here",
         },
+        {"name": "registration", "description": "Applications that register themselves (RFC 7591, RFC 7592)"},
         {"name": "system", "description": "Keys, health, and this document"},
     ],
     "APPEND_COMPONENTS": {"headers": HEADERS},

@@ -30,6 +30,8 @@ WITHOUT = {
     "get /api/v1/audit/export", "get /ping", "get /api/docs", "get /api/openapi.json",
     "get /oauth/authorize", "get /oauth/logout",
     "get /.well-known/openid-configuration", "get /.well-known/oauth-authorization-server",
+    # the metadata of RFC 7591, an object as open as its registry
+    "post /oauth/register", "get /oauth/register/{client_id}", "put /oauth/register/{client_id}",
 }  # fmt: skip
 #: Answers that take an authenticator, another provider or a setting; their values are made up and their shape is valid.
 NOT_WALKED = {

@@ -110,6 +110,15 @@ UNREACHED: Final = (
         "takes a setting and a mailed code, and is walked with both in tokens/sign_in/tests/test_email_code.py",
     )
     | dict.fromkeys(
+        (
+            "POST /oauth/register",
+            "GET /oauth/register/{client_id}",
+            "PUT /oauth/register/{client_id}",
+            "DELETE /oauth/register/{client_id}",
+        ),
+        "takes a setting, and is walked with it in tokens/clients/dynamic/tests",
+    )
+    | dict.fromkeys(
         ("POST /api/v1/access/identities", "DELETE /api/v1/access/identities/{identity_id}"),
         "takes another provider, and is walked with one in tokens/upstream/tests/test_identities.py",
     )

@@ -57,7 +57,7 @@ async def authenticate(request: ApiRequest, parameters: dict[str, str], *, allow
     """
     presented = _presented(request, parameters)
     client, cause = None, "unknown"
-    for look in (clients.find, clients.find_anew):
+    for look in (clients.find_named, clients.find_anew):
         client = await look(presented.client_id)
         cause = await _cause_to_refuse(client, presented, allow_public=allow_public)
         if client is not None and not cause:
@@ -167,7 +167,7 @@ async def _cause_of_assertion(client: Client | None, named: str, assertion: str)
     if client.auth_method != OAuthClient.AuthMethod.PRIVATE_KEY_JWT or client.jwks is None:
         return "method"
     try:
-        found = client_assertion.verified(assertion, client_id=client.client_id, jwks=client.jwks, profile=client.rules)
+        found = client_assertion.verified(assertion, client_id=client.public_id, jwks=client.jwks, profile=client.rules)
     except client_assertion.AssertionRefused as refused:
         return refused.cause
     first = await database().write(single_use.consume, client_assertion.ONCE, found.id, found.expires_at)

@@ -159,3 +159,28 @@ class ConsentRequired(OAuthError):
 
     error = "consent_required"
     detail = "The person has to allow this first."
+
+
+class InvalidClientMetadata(OAuthError):
+    """What a client says about itself is not accepted (RFC 7591 §3.2.2)."""
+
+    error = "invalid_client_metadata"
+    detail = "The metadata is no JSON object, or has a member that is not accepted here."
+
+
+class InvalidRedirectUri(OAuthError):
+    """An address that the client wants to be answered at is not accepted (RFC 7591 §3.2.2)."""
+
+    error = "invalid_redirect_uri"
+    detail = "redirect_uris is missing, or has an address that cannot be registered."
+
+
+class InvalidRegistrationToken(OAuthError):
+    """The bearer token lets nobody register or manage a client (RFC 7592 §2.1, RFC 6750 §3.1)."""
+
+    status = HTTPStatus.UNAUTHORIZED
+    error = "invalid_token"
+    detail = "The token is unknown, expired or used up, or the client has been deleted."
+
+    def __init__(self, detail: str | None = None) -> None:
+        super().__init__(detail, headers={"WWW-Authenticate": 'Bearer error="invalid_token"'})

@@ -18,6 +18,7 @@ from tokens.protocol import DEFAULT_SCOPES, GrantType
 
 DIGEST_CHARACTERS: Final = 64  # SHA-256 in hexadecimal
 NAME_CHARACTERS: Final = 80
+DOCUMENT_CHARACTERS: Final = 500  # of an address that is a client_id; it stands in every request of the client
 URI_CHARACTERS: Final = 2_000  # what every browser and proxy carries in an address
 SCOPE_CHARACTERS: Final = 255  # as of a session
 CHALLENGE_CHARACTERS: Final = 43  # base64url of SHA-256: RFC 7636 §4.2; a JWK thumbprint too (RFC 9449 §6)
@@ -58,6 +59,8 @@ class OAuthClient(models.Model):
             ID tokens.
         sector: The host that a pairwise client shares its ``sub`` values with. A change, once people have signed in,
             makes them strangers.
+        document_url: The ``client_id`` of a client that its own document describes; empty for every other one.
+        verified_at: When staff have looked at a client that nobody of them made.
         disabled_at: Ends everything the client holds at once.
     """
 
@@ -87,8 +90,16 @@ class OAuthClient(models.Model):
         OAUTH21 = "oauth2.1", "OAuth 2.1: new applications"
         OIDC = "oidc", "OpenID Connect: older libraries without PKCE"
         NATIVE = "native", "Native: on people's devices"
+        AGENT = "agent", "Agent: registers itself, asks people each time"
         FAPI2 = "fapi2", "FAPI 2.0 Security Profile"
         MESSAGE_SIGNING = "fapi2-message-signing", "FAPI 2.0 Message Signing"
+
+    class Origin(models.TextChoices):
+        """Who made the client."""
+
+        STAFF = "staff", "Made by staff"
+        REGISTERED = "registered", "Registered itself (RFC 7591)"
+        DOCUMENT = "document", "Described by its own document"
 
     class IdTokenAlg(models.TextChoices):
         """What signs the client's ID tokens; Ed25519 goes by the name that IRONAUTH_JWT_ALG says."""
@@ -158,6 +169,13 @@ class OAuthClient(models.Model):
     access_token_s = models.PositiveIntegerField(null=True, blank=True)
     session_idle_s = models.PositiveIntegerField(null=True, blank=True)
     session_absolute_s = models.PositiveIntegerField(null=True, blank=True)
+    origin = models.CharField(
+        max_length=12, choices=Origin, default=Origin.STAFF, db_default=Origin.STAFF.value, editable=False
+    )
+    document_url = models.CharField(
+        max_length=DOCUMENT_CHARACTERS, blank=True, default="", db_default="", editable=False
+    )
+    verified_at = models.DateTimeField(null=True, blank=True, editable=False)
     created_at = models.DateTimeField(default=clock.now, editable=False)
     disabled_at = models.DateTimeField(null=True, blank=True)
 
@@ -185,6 +203,16 @@ class OAuthClient(models.Model):
                     self.sector = only_host(self.redirect_uris) or str(self.pk)  # of several hosts: shared with nobody
                     kwargs = _including("sector", kwargs)
             super().save(**kwargs)
+
+    @property
+    def is_unverified(self) -> bool:
+        """Whether a stranger made it, and nobody of staff has looked at it since."""
+        return self.origin != self.Origin.STAFF and self.verified_at is None
+
+    @property
+    def public_id(self) -> str:
+        """The ``client_id`` by which it names itself, and others it."""
+        return self.document_url or str(self.pk)
 
     @property
     def is_pairwise(self) -> bool:

@@ -54,6 +54,7 @@ PRESETS: Final = {
         [*_PEOPLE, Scope.OFFLINE_ACCESS.value],
         profile=_PROFILE.NATIVE.value,
     ),
+    "agent": _preset("Agent", _PUBLIC, _LASTING, [*_PEOPLE, Scope.OFFLINE_ACCESS.value], profile=_PROFILE.AGENT.value),
     "machine": _preset("Machine", _SECRET, [GrantType.CLIENT_CREDENTIALS.value], []),
     "resource": _preset("Resource server", _SECRET, [GrantType.CLIENT_CREDENTIALS.value], [], resource_server=True),
     "device": _preset(

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from ironauth.infrastructure.core.errors import FieldError
 from tokens.clients.keys import ALGORITHMS
 from tokens.clients.models import OAuthClient
-from tokens.protocol import PROOF_ALGORITHMS
+from tokens.protocol import PROOF_ALGORITHMS, GrantType
 
 #: Seconds for which the refresh token before the newest one still works for a client whose tokens are bound to a key.
 #: FAPI 2.0 §5.3.2.1: a client that never got the answer asks again, and a thief has not the key.
@@ -82,6 +82,8 @@ def _has_key_for(algorithms: frozenset[str]) -> Callable[[OAuthClient], bool]:
     return has
 
 
+#: What an agent can do: let people sign in, and stay signed in; nothing without a person.
+AGENT_GRANTS: Final = frozenset({GrantType.AUTHORIZATION_CODE.value, GrantType.REFRESH_TOKEN.value})
 _FAPI2_SIGNING: Final = frozenset(PROOF_ALGORITHMS) - {"RS256"}
 _FAPI2_INITIAL: Final[Mapping[str, Any]] = {
     "auth_method": _AUTH.PRIVATE_KEY_JWT.value,
@@ -155,6 +157,27 @@ PROFILES: Final[Mapping[str, Profile]] = {
         (
             Demand("auth_method", _is_public, "An application on people's devices keeps no secret: choose none."),
             Demand("require_pkce", lambda client: client.require_pkce, "The profile native demands PKCE: require it."),
+        ),
+    ),
+    OAuthClient.Profile.AGENT: Profile(
+        "Agents and other applications that register themselves (Model Context Protocol): people are always asked.",
+        {"auth_method": _AUTH.NONE.value, "require_pkce": True, "trusted": False},
+        (
+            Demand("require_pkce", lambda client: client.require_pkce, "The profile agent demands PKCE: require it."),
+            Demand(
+                "grants",
+                lambda client: set(client.grants) <= AGENT_GRANTS,
+                "An agent acts for a person who is there: leave out all but authorization_code and refresh_token.",
+            ),
+            Demand("trusted", lambda client: not client.trusted, "People are asked about an agent: leave trusted out."),
+            Demand(
+                "resource_server",
+                lambda client: not client.resource_server,
+                "An agent asks about no token but its own: leave resource_server out.",
+            ),
+            Demand(
+                "administers", lambda client: not client.administers, "An agent does not administer: leave this out."
+            ),
         ),
     ),
     OAuthClient.Profile.FAPI2: Profile(

@@ -4,7 +4,7 @@ The snapshot is at most as old as a revocation may be (``IRONAUTH_L1_MAX_STALE_S
 soon as a revoked session is.
 """
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any, cast
 from uuid import UUID
@@ -26,6 +26,9 @@ from tokens.protocol import is_scope, scope_set, scope_text
 CACHE_PREFIX = "oc:"
 KEEP_S = 300.0  # seconds; a change is heard of long before
 UUID_CHARACTERS = 36
+DOCUMENTS = "https://"  # how the name of a client begins that its own document describes
+#: What finds such clients: the room of documents registers it, which stands above this one.
+_finders: "list[Callable[[str], Awaitable[Client | None]]]" = []
 MAX_NAMED = 64  # characters of a scope that a refusal repeats; no client has a longer one
 
 
@@ -39,7 +42,10 @@ class ClientSecret(msgspec.Struct, frozen=True):
 class Client(msgspec.Struct, frozen=True):
     """An enabled client; lists as tuples, lifetimes in seconds or None for the settings' own.
 
-    ``sector_key``: what makes the ``sub`` of a pairwise client's people (``subjects``), empty for a public one.
+    Attributes:
+        client_id: The text of the row's id, by which everything here knows it; ``public_id`` is what others call it.
+        sector_key: What makes the ``sub`` of a pairwise client's people (``subjects``), empty for a public one.
+        unverified: Made by a stranger, and nobody of staff has looked at it.
     """
 
     client_id: str
@@ -71,6 +77,8 @@ class Client(msgspec.Struct, frozen=True):
     session_idle_s: int | None
     session_absolute_s: int | None
     secrets: tuple[ClientSecret, ...]
+    unverified: bool = False
+    document_url: str = ""
 
     @property
     def id(self) -> UUID:
@@ -86,6 +94,11 @@ class Client(msgspec.Struct, frozen=True):
     def signs_requests(self) -> bool:
         """Whether it sends signed request objects, or has to (RFC 9101)."""
         return bool(self.request_object_signing_alg) or self.rules.signed_requests
+
+    @property
+    def public_id(self) -> str:
+        """The ``client_id`` as it stands in requests, ID tokens and assertions."""
+        return self.document_url or self.client_id
 
     @property
     def rules(self) -> Profile:
@@ -143,24 +156,52 @@ async def find(client_id: str) -> Client | None:
     return found.client
 
 
+async def find_named(client_id: str) -> Client | None:
+    """Return the client that a request names so; None for any other text.
+
+    A client that its own document describes has the address of that as its name, and no other.
+
+    Args:
+        client_id: As it was received.
+
+    Raises:
+        Throttled: Too many documents were fetched for the network that the request comes from.
+    """
+    if client_id.startswith(DOCUMENTS):
+        return await _finders[0](client_id) if _finders else None
+    return _by_its_own_name(await find(client_id))
+
+
+def _by_its_own_name(client: Client | None) -> Client | None:
+    return None if client is None or client.document_url else client
+
+
+def register_documents(find_described: Callable[[str], Awaitable[Client | None]]) -> None:
+    """Have clients with an address as their name found by ``find_described``; called when the application is ready."""
+    _finders[:] = [find_described]
+
+
 async def find_for_stranger(client_id: str) -> Client | None:
-    """Return what `find` returns, for a request of somebody who has proved nothing.
+    """Return what `find_named` returns, for a request of somebody who has proved nothing.
 
     Each id that names no client counts for the network the request comes from. One more query then, with Redis none.
 
     Raises:
         Throttled: When too many such ids came from there; an id of a client is never refused.
     """
-    client = await find(client_id)
+    client = await find_named(client_id)
     if client is None and _uuid(client_id) is not None:
         await rate_limits.admit(rate_limits.UNKNOWN_CLIENT, address=client_context.current().address)
     return client
 
 
 async def find_anew(client_id: str) -> Client | None:
-    """Return what the database says of this client now, and remember nothing. 2 queries, 3 for a pairwise client."""
+    """Return what the database says of a client that a request names so, and remember nothing.
+
+    2 queries, 3 for a pairwise client; None for one that its own document describes.
+    """
     parsed = _uuid(client_id)
-    return await database().read(read_client, parsed) if parsed is not None else None
+    return _by_its_own_name(await database().read(read_client, parsed)) if parsed is not None else None
 
 
 def read_client(client_id: UUID) -> Client | None:
@@ -169,6 +210,16 @@ def read_client(client_id: UUID) -> Client | None:
     if row is None:
         return None
     usable = OAuthClientSecret.objects.filter(Q(expires_at=None) | Q(expires_at__gt=clock.now()), client_id=client_id)
+    return snapshot(row, usable)
+
+
+def snapshot(row: OAuthClient, secrets: Iterable[OAuthClientSecret] = ()) -> Client:
+    """Return a client as requests see it. No query, 1 for a pairwise one.
+
+    Args:
+        row: The client, stored or not.
+        secrets: Those it has in use.
+    """
     return Client(
         client_id=str(row.pk),
         name=row.name,
@@ -200,8 +251,10 @@ def read_client(client_id: UUID) -> Client | None:
         session_absolute_s=row.session_absolute_s,
         secrets=tuple(
             ClientSecret(secret.digest, secret.expires_at.timestamp() if secret.expires_at else None)
-            for secret in usable
+            for secret in secrets
         ),
+        unverified=row.is_unverified,
+        document_url=row.document_url,
     )
 
 

@@ -42,7 +42,7 @@ def create(client: OAuthClient, *, actor_id: UUID | None = None) -> str:
         actor_id: Who does it; None for a command.
     """
     client.save(force_insert=True)
-    secret = _add_secret(client) if _has_secret(client) else NO_SECRET
+    secret = first_secret(client)
     details = {"auth_method": client.auth_method, **_believed(client, _BELIEVED)}
     _record(Event.CLIENT_CREATED, client, actor_id, **details)
     return secret
@@ -156,16 +156,39 @@ def enable(client_id: UUID, *, actor_id: UUID | None = None) -> bool:
 
 
 @transaction.atomic
-def delete(client: OAuthClient, *, actor_id: UUID | None = None) -> None:
+def delete(client: OAuthClient, *, actor_id: UUID | None = None, event: Event = Event.CLIENT_DELETED) -> None:
     """Delete the client with its consents, and end its sessions.
 
     Args:
         client: The client.
-        actor_id: The member of staff; None for a command.
+        actor_id: The member of staff; None for a command, and for the client itself.
+        event: What the trail calls it.
     """
     ended = _end_everything(client)
-    _record(Event.CLIENT_DELETED, client, actor_id, sessions=ended)
+    _record(event, client, actor_id, sessions=ended)
     client.delete()
+
+
+@transaction.atomic
+def verify(client_id: UUID, *, actor_id: UUID | None = None) -> bool:
+    """Note that staff have looked at a client that none of them made; False when there is nothing to note.
+
+    People are asked about it as about any other then, and it does not expire.
+
+    Args:
+        client_id: The client.
+        actor_id: The member of staff.
+
+    Raises:
+        OAuthClient.DoesNotExist: There is no such client.
+    """
+    client = OAuthClient.objects.select_for_update().get(pk=client_id)
+    if not client.is_unverified:
+        return False
+    client.verified_at = clock.now()
+    client.save(update_fields=["verified_at"])
+    _record(Event.CLIENT_VERIFIED, client, actor_id, redirect_uris=client.redirect_uris)
+    return True
 
 
 def _end_everything(client: OAuthClient) -> int:
@@ -180,6 +203,15 @@ def _end_everything(client: OAuthClient) -> int:
 def _believed(client: OAuthClient, fields: Sequence[str]) -> dict[str, object]:
     """Return the values of those fields that say how far the client is trusted."""
     return {name: getattr(client, name) for name in _BELIEVED if name in fields}
+
+
+def first_secret(client: OAuthClient) -> str:
+    """Give a client that was stored just now its first secret, and return it; "" for one that has none.
+
+    Args:
+        client: The client.
+    """
+    return _add_secret(client) if _has_secret(client) else NO_SECRET
 
 
 def _has_secret(client: OAuthClient) -> bool:

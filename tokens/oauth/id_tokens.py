@@ -100,7 +100,7 @@ async def mint(
     said = IdClaims(
         iss=settings.IRONAUTH_ISSUER,
         sub=subjects.subject_of(client, account.id),
-        aud=client.client_id,
+        aud=client.public_id,
         iat=now,
         exp=now + ID_TOKEN_S,
         auth_time=int(authenticated_at.timestamp()),

@@ -3,12 +3,13 @@
 To add one, add its entry to a section. Run ``python -m ironauth.config.reference`` then.
 """
 
-from ironauth.config.table import branding, moving_in, passwords, records, server, sessions
+from ironauth.config.table import branding, moving_in, passwords, records, server, sessions, strangers
 
 SECTIONS = (
     server.PROCESS,
     sessions.SESSIONS,
     sessions.OAUTH,
+    strangers.STRANGERS,
     branding.BRANDING,
     passwords.PASSWORDS,
     passwords.FACTORS,

@@ -39,5 +39,6 @@ class Command(BaseCommand):
                 f"email_tokens={purged.email_tokens} mails={purged.mails} invitations={purged.invitations} "
                 f"audit_events={purged.audit_events} admin_log={purged.admin_log} "
                 f"used_once={purged.used_once} kept_devices={purged.kept_devices} "
-                f"left_addresses={purged.left_addresses} oauth={purged.oauth}"
+                f"left_addresses={purged.left_addresses} oauth={purged.oauth} "
+                f"clients={purged.clients} registration_tokens={purged.registration_tokens}"
             )

@@ -26,6 +26,7 @@ from tokens.oauth import device_codes
 from tokens.oauth.authorize import state as authorization_state
 from tokens.oauth.authorize.responses import FOLDER, HERE, NOWHERE, html, render, site_facts, targets_of_client
 from tokens.oauth.authorize.state import AuthorizationState, CodeFor, SignInState
+from tokens.oauth.consent import strangers
 from tokens.protocol import Scope
 from tokens.sessions.queries import StoredSession
 
@@ -189,7 +190,9 @@ def consent(state: AuthorizationState, client: Client, browser: str, session: St
         code = device_codes.shown(state.device)
         return _page("device_confirm.html", client, state, browser, **asked_of, code=code)
     target = urlsplit(state.request.redirect_uri)
-    return _page("consent.html", client, state, browser, **asked_of, host=target.netloc or target.scheme)
+    asks = {"redirect_uri": state.request.redirect_uri, "scope": state.request.scope}
+    more = strangers.facts(client, **asks) if client.unverified else {}
+    return _page("consent.html", client, state, browser, **asked_of, **more, host=target.netloc or target.scheme)
 
 
 def accounts(

@@ -109,7 +109,7 @@ async def push(*, client: Client, query: QueryDict, parameters: dict[str, str]) 
         raise InvalidRequest("A pushed request cannot refer to another one: leave request_uri out.")
     if len(urlencode(parameters)) > MAX_BYTES:  # as a browser would bring it: the answer repeats its state
         raise InvalidRequest(f"The request is longer than {MAX_BYTES} bytes.")
-    if parameters.get("client_id", client.client_id) != client.client_id:
+    if parameters.get("client_id", client.public_id) != client.public_id:
         raise InvalidRequest("client_id is not that of the client which sent this.")
     try:
         target = authorization_request.target_of(client, query)

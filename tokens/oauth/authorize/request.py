@@ -208,7 +208,7 @@ def check(client: Client, given: Mapping[str, str], target: Target, *, pushed: b
     scope, named = given.get("scope", ""), _claims(given)
     acr_values = " ".join(filter(None, (given.get("acr_values", ""), named.acr)))
     return AuthorizationRequest(
-        client_id=client.client_id,
+        client_id=client.public_id,
         redirect_uri=target.redirect_uri,
         response_mode=target.response_mode,
         state=target.state,
@@ -239,7 +239,7 @@ async def with_hint(client: Client, request: AuthorizationRequest, token: str | 
     if token is None:
         return request
     hint = await id_tokens.read_hint(token)
-    if hint is None or hint.client_id != client.client_id:
+    if hint is None or hint.client_id != client.public_id:
         raise InvalidRequest("id_token_hint is no ID token that this server has given to this client.")
     return msgspec.structs.replace(request, hint_sub=hint.sub)
 

@@ -203,6 +203,8 @@ def _decided(*, request: AuthorizationRequest, client: Client, session: StoredSe
     if request.hint_sub and subjects.subject_of(client, session.account.id) != request.hint_sub:
         return Decision(Step.SIGN_IN)
     asked = "consent" in request.prompt or (SELECT_ACCOUNT in request.prompt and not signed_in)
+    # The page says that nobody has checked the application. Where nobody may be asked, what was allowed before holds.
+    asked = asked or (client.unverified and not request.silent)
     if asked or (not signed_in and _may_be_another(request, client)) or not _is_allowed(request, client, session):
         return Decision(Step.CONFIRM, session=session)
     return _issue(request, client, session)

@@ -15,12 +15,17 @@ from tokens.principal import Principal
 
 
 class ConsentOut(msgspec.Struct, frozen=True):
-    """An application a person has let in; ``scope`` as in RFC 6749 §3.3, ``since``: when they first did."""
+    """An application a person has let in; ``scope`` as in RFC 6749 §3.3, ``since``: when they first did.
+
+    ``unverified``: a stranger made it, and nobody here has checked it. ``document``: the address that describes it.
+    """
 
     client_id: UUID
     name: str
     scope: str
     since: datetime
+    unverified: bool = False
+    document: str = ""
 
 
 async def list_consents(*, principal: Principal) -> list[ConsentOut]:
@@ -73,4 +78,14 @@ async def revoke_by_staff(*, actor_id: UUID, user_id: UUID, client_id: UUID) -> 
 
 
 def _told(found: Iterable[Consent]) -> list[ConsentOut]:
-    return [ConsentOut(one.client_id, one.client.name, one.scope, one.created_at) for one in found]
+    return [
+        ConsentOut(
+            one.client_id,
+            one.client.name,
+            one.scope,
+            one.created_at,
+            unverified=one.client.is_unverified,
+            document=one.client.document_url,
+        )
+        for one in found
+    ]

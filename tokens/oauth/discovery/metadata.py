@@ -35,6 +35,7 @@ ENDPOINTS: Final = {
     "pushed_authorization_request_endpoint": "/oauth/par",
     "device_authorization_endpoint": "/oauth/device_authorization",
 }
+REGISTRATION_PATH: Final = "/oauth/register"
 #: How a client proves who it is (RFC 7591 §2), at the endpoints where public clients have no business.
 CONFIDENTIAL: Final = ("client_secret_basic", "client_secret_post", "private_key_jwt")
 ANYBODY: Final = (*CONFIDENTIAL, "none")
@@ -88,6 +89,7 @@ def metadata(algorithms: tuple[str, ...]) -> dict[str, Any]:
     return {
         "issuer": issuer,
         **{member: f"{issuer}{path}" for member, path in ENDPOINTS.items() if is_served(path)},
+        **_strangers(issuer),
         "scopes_supported": [scope.value for scope in Scope],
         "claims_supported": [*CLAIMS, *ID_TOKEN_CLAIMS],
         "acr_values_supported": ACR_VALUES,
@@ -114,6 +116,16 @@ def metadata(algorithms: tuple[str, ...]) -> dict[str, Any]:
         "request_uri_parameter_supported": False,  # which would be true unless it is said (Discovery §3)
         "require_pushed_authorization_requests": False,
     }
+
+
+def _strangers(issuer: str) -> dict[str, Any]:
+    """Return what is open to clients that no member of staff has made; nothing while that is off, as it begins."""
+    said: dict[str, Any] = {}
+    if settings.IRONAUTH_REGISTRATION != "closed":
+        said["registration_endpoint"] = f"{issuer}{REGISTRATION_PATH}"
+    if settings.IRONAUTH_CLIENT_DOCUMENTS:
+        said["client_id_metadata_document_supported"] = True
+    return said
 
 
 def is_served(path: str) -> bool:

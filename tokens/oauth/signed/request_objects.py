@@ -129,9 +129,9 @@ def parameters_of(text: str, client: Client) -> QueryDict:
 def _require_in_force(claims: _Claims, *, client: Client, now: float) -> None:
     """Raise ``InvalidToken`` unless the client has made the object for this server, and for now."""
     ahead, issuer = now + CLOCK_LEEWAY_S, settings.IRONAUTH_ISSUER
-    if not claims.iss == claims.client_id == client.client_id:
+    if not claims.iss == claims.client_id == client.public_id:
         raise InvalidToken("client")
-    if claims.sub == client.client_id:  # else it could be used as the client's assertion (RFC 9101 §10.8)
+    if claims.sub == client.public_id:  # else it could be used as the client's assertion (RFC 9101 §10.8)
         raise InvalidToken("subject")
     if claims.aud != issuer and not (isinstance(claims.aud, list) and issuer in claims.aud):
         raise InvalidToken("audience")

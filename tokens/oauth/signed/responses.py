@@ -32,7 +32,7 @@ async def authorization_response(client: Client, parameters: dict[str, str]) -> 
     Raises:
         SigningKeyMissing: (503) there is no key to sign with.
     """
-    issued = {"iss": settings.IRONAUTH_ISSUER, "aud": client.client_id, "exp": int(clock.unix()) + LIFE_S}
+    issued = {"iss": settings.IRONAUTH_ISSUER, "aud": client.public_id, "exp": int(clock.unix()) + LIFE_S}
     return signed_tokens.sign({**parameters, **issued}, await _key(client), typ=RESPONSE_TYPE)
 
 

@@ -76,7 +76,7 @@ async def test_every_endpoint_that_is_named_is_there(api: httpx.AsyncClient, sig
 
 def test_every_endpoint_that_is_there_is_named() -> None:
     """Anybody who adds an endpoint for clients has to name it, or to say here that it is a page."""
-    named = set(metadata.ENDPOINTS.values())
+    named = {*metadata.ENDPOINTS.values(), metadata.REGISTRATION_PATH, f"{metadata.REGISTRATION_PATH}/<uuid:client_id>"}
     for pattern in oauth_urls.urlpatterns:
         assert pattern.name in PAGES or f"/oauth/{pattern.pattern}" in named
 

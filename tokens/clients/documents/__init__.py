@@ -1,0 +1,1 @@
+"""Clients that their own document describes (draft-ietf-oauth-client-id-metadata-document)."""

@@ -1,0 +1,1 @@
+"""Clients that register themselves: RFC 7591 and RFC 7592."""
