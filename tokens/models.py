@@ -5,10 +5,12 @@ from tokens.clients.models import OAuthClient, OAuthClientSecret
 from tokens.keys.models import SigningKey
 from tokens.keys.pairwise import PairwiseSalt
 from tokens.oauth.models import AuthorizationCode, Consent, DeviceGrant, LogoutNotice, PushedRequest
+from tokens.resources.models import ApiResource
 from tokens.sessions.models import KnownDevice, Session
 from tokens.upstream.models import UpstreamSession
 
 __all__ = [
+    "ApiResource",
     "AuthorizationCode",
     "Consent",
     "DeviceGrant",

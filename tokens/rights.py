@@ -7,6 +7,11 @@ VIEW_CLIENTS: Final = "tokens.view_oauthclient"
 ADD_CLIENTS: Final = "tokens.add_oauthclient"
 CHANGE_CLIENTS: Final = "tokens.change_oauthclient"
 DELETE_CLIENTS: Final = "tokens.delete_oauthclient"
+#: Rights over registered APIs.
+VIEW_RESOURCES: Final = "tokens.view_apiresource"
+ADD_RESOURCES: Final = "tokens.add_apiresource"
+CHANGE_RESOURCES: Final = "tokens.change_apiresource"
+DELETE_RESOURCES: Final = "tokens.delete_apiresource"
 #: Rights over signing keys. There is none to delete one: a key ends when what it signed has ended.
 VIEW_KEYS: Final = "tokens.view_signingkey"
 CHANGE_KEYS: Final = "tokens.change_signingkey"

@@ -9,6 +9,7 @@ from tokens.oauth.authorize import upstream_views
 from tokens.oauth.consent import staff_views as consent_staff_views
 from tokens.oauth.consent import views as consent_views
 from tokens.oauth.discovery import metadata
+from tokens.resources.administration import urls as resource_urls
 from tokens.sessions import views as session_views
 from tokens.sign_in import email_views, factor_views, passkey_views, views
 from tokens.staff import views as staff_views
@@ -49,6 +50,7 @@ staff_urlpatterns: list[URLPattern] = [
         name="user-consent",
     ),
     *client_urls.staff_urlpatterns,
+    *resource_urls.staff_urlpatterns,
     *key_urls.staff_urlpatterns,
     *provider_urls.staff_urlpatterns,
 ]

@@ -49,6 +49,10 @@ SCOPES: Final[Mapping[str, frozenset[str]]] = MappingProxyType({
     "clients:write": frozenset({
         "tokens.add_oauthclient", "tokens.change_oauthclient", "tokens.delete_oauthclient",
     }),
+    "resources:read": frozenset({"tokens.view_apiresource"}),
+    "resources:write": frozenset({
+        "tokens.add_apiresource", "tokens.change_apiresource", "tokens.delete_apiresource",
+    }),
     "keys:read": frozenset({"tokens.view_signingkey"}),
     "keys:write": frozenset({"tokens.change_signingkey"}),
     "providers:read": frozenset({SEE_PROVIDERS}),

@@ -143,6 +143,9 @@ class Event(enum.StrEnum):
     CLIENT_CHANGED = "client_changed", Family.APPLICATIONS, "Client changed"
     CLIENT_DISABLED = "client_disabled", Family.APPLICATIONS, "Client disabled"
     CLIENT_ENABLED = "client_enabled", Family.APPLICATIONS, "Client enabled"
+    RESOURCE_CREATED = "resource_created", Family.APPLICATIONS, "API registered"
+    RESOURCE_CHANGED = "resource_changed", Family.APPLICATIONS, "API changed"
+    RESOURCE_DELETED = "resource_deleted", Family.APPLICATIONS, "API deleted"
     CLIENT_DELETED = "client_deleted", Family.APPLICATIONS, "Client deleted"
     CLIENT_SECRET_ROTATED = "client_secret_rotated", Family.APPLICATIONS, "New client secret"
     # By itself, without staff: by a request (RFC 7591), or at the first consent to what its document describes.

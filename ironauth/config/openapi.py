@@ -92,6 +92,7 @@ TAGS_BY_PATH = {
     "/api/v1/users/{user_id}/": "support",
     "/api/v1/users": "people",
     "/api/v1/clients": "clients",
+    "/api/v1/resources": "resources",
     "/api/v1/keys": "keys",
     "/api/v1/providers": "providers",
     "/api/v1/": "staff",
@@ -102,7 +103,19 @@ TAGS_BY_PATH = {
 
 #: Chapters of operations that ask for a right of staff.
 STAFF_CHAPTERS = frozenset(
-    {"people", "support", "ways-in", "roles", "invitations", "audit", "clients", "keys", "providers", "staff"}
+    {
+        "people",
+        "support",
+        "ways-in",
+        "roles",
+        "invitations",
+        "audit",
+        "clients",
+        "resources",
+        "keys",
+        "providers",
+        "staff",
+    }
 )
 
 SPECTACULAR_SETTINGS: dict[str, object] = {
@@ -140,6 +153,7 @@ SPECTACULAR_SETTINGS: dict[str, object] = {
             "name": "clients",
             "description": "The applications that sign their users in here: for staff, and machines that administer",
         },
+        {"name": "resources", "description": "APIs that access tokens are made for: for staff, and machines"},
         {"name": "keys", "description": "Signing keys: for staff, and machines that administer"},
         {"name": "providers", "description": "Sign-in providers: for superusers, and machines that administer"},
         {
@@ -171,6 +185,7 @@ SPECTACULAR_SETTINGS: dict[str, object] = {
                     _query("prompt", "`none`, `login`, `consent`, `select_account` or `create`."),
                     _query("max_age", "Seconds since the person has proved who they are."),
                     _query("login_hint", "The address that the page begins with."),
+                    _query("resource", "The API that the access token is for (RFC 8707); once for each."),
                     _query("request_uri", "What /oauth/par has returned, in place of all but client_id."),
                 ],
                 "responses": {

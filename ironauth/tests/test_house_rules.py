@@ -145,7 +145,8 @@ NAMED_AGAIN = {
     "accounts/access/scopes.py": {
         "tokens.add_oauthclient", "tokens.change_oauthclient", "tokens.change_signingkey", "tokens.delete_consent",
         "tokens.delete_oauthclient", "tokens.delete_session", "tokens.view_consent", "tokens.view_oauthclient",
-        "tokens.view_signingkey",
+        "tokens.view_signingkey", "tokens.add_apiresource", "tokens.change_apiresource", "tokens.delete_apiresource",
+        "tokens.view_apiresource",
     },
     "accounts/admin/audit_trail.py": {"tokens.view_oauthclient"},
     "accounts/outbox/admin.py": {"accounts.change_user", "accounts.view_user"},

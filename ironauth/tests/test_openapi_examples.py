@@ -149,6 +149,7 @@ class Walk:
         route = "/api/v1/users/{user_id}/verdict"
         await self.send("get", route.format(user_id=made["id"]), route=route)
         await self.send("post", "/api/v1/providers")
+        await self.send("post", "/api/v1/resources")
         await self.send("post", "/api/v1/clients")
         route = "/api/v1/clients/{client_id}"
         listed = (await self.api.get("/api/v1/clients", headers=self.headers)).json()["results"][0]

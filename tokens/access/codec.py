@@ -65,7 +65,7 @@ class AccessClaims(msgspec.Struct, frozen=True, omit_defaults=True):
 
     ``sid`` names the session, ``epoch`` is the user's session epoch at issue: raising the epoch ends every token
     at once. ``nbf`` is honoured when present, never issued: a client whose clock runs behind would refuse the token.
-    ``aud`` is one exact string, never a list.
+    ``aud`` is one exact string, or several for a token that is for several APIs (RFC 8707 §2).
 
     A token that a client has for itself (RFC 6749 §4.4) names no session: ``sid`` is missing, ``sub`` is the client.
     ``cnf``: the key that alone may use the token, ``{"jkt": thumbprint}`` (RFC 9449 §6.1). ``act``: who acts for
@@ -74,7 +74,7 @@ class AccessClaims(msgspec.Struct, frozen=True, omit_defaults=True):
 
     iss: str
     sub: UUID
-    aud: str
+    aud: str | tuple[str, ...]
     client_id: str
     iat: int
     exp: int
@@ -163,7 +163,9 @@ def decode(token: str, keys: KeySet, *, now: float) -> VerifiedToken:
     except (JoseError, ValueError, TypeError, RecursionError) as error:
         raise InvalidToken("signature") from error
     claims = claims_of(token)
-    _check_claims(claims, now)
+    if not is_own(claims.aud):
+        raise InvalidToken("aud")
+    check_claims(claims, now)
     return VerifiedToken(claims, key.kid)
 
 
@@ -189,12 +191,24 @@ def _check_header(header: dict[str, Any]) -> None:
         raise InvalidToken("kid")
 
 
-def _check_claims(claims: AccessClaims, now: float) -> None:
-    """Refuse a token of another issuer, for another audience, expired, or from the future (RFC 9068 §4)."""
+def is_own(audience: str | tuple[str, ...]) -> bool:
+    """Return whether a token of this ``aud`` is for this server's own API, alone or among others."""
+    expected = settings.IRONAUTH_AUDIENCE
+    return audience == expected if isinstance(audience, str) else expected in audience
+
+
+def check_claims(claims: AccessClaims, now: float) -> None:
+    """Refuse a token of another issuer, expired, or from the future (RFC 9068 §4), whichever audience it is for.
+
+    Args:
+        claims: What a token says whose signature is good.
+        now: Unix seconds.
+
+    Raises:
+        InvalidToken: Naming the claim.
+    """
     if claims.iss != settings.IRONAUTH_ISSUER:
         raise InvalidToken("iss")
-    if claims.aud != settings.IRONAUTH_AUDIENCE:
-        raise InvalidToken("aud")
     if now >= claims.exp:  # RFC 7519 §4.1.4: "on or after"
         raise InvalidToken("exp")
     if claims.iat > now + CLOCK_LEEWAY_S:

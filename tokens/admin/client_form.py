@@ -130,6 +130,16 @@ class ClientForm(ModelForm):
     other_scopes = LinesField(
         rows=2, help_text="Scopes of your own services, such as reports:read; one to a line. They are in the tokens."
     )
+    resources = LinesField(
+        label="APIs that it may ask tokens for",
+        rows=2,
+        help_text="Identifiers of registered APIs, one to a line; empty: every one.",
+    )
+    serves = LinesField(
+        label="APIs that it is",
+        rows=2,
+        help_text="Identifiers of registered APIs whose tokens it may ask about, one to a line.",
+    )
     jwks = KeysField(
         label="Public keys", help_text="A JWK set, for a signed assertion and signed requests. Public keys only."
     )

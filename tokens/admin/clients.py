@@ -109,7 +109,18 @@ class OAuthClientAdmin(CheckedSelection, ClientActs, admin.ModelAdmin):  # type:
         ("Addresses", {"fields": _ADDRESSES}),
         (
             "What it may do",
-            {"fields": ("grants", "scopes", OTHER_SCOPES, "strict_scopes", "resource_server", "administers")},
+            {
+                "fields": (
+                    "grants",
+                    "scopes",
+                    OTHER_SCOPES,
+                    "strict_scopes",
+                    "resources",
+                    "resource_server",
+                    "serves",
+                    "administers",
+                )
+            },
         ),
         ("Rules that it keeps", {"fields": ("profile", "rules")}),
         (client_presets.PROOF, {"fields": ("auth_method", "secrets_in_use", *_AUTHENTICATION[1:])}),

@@ -43,10 +43,10 @@ class InvalidDpopProof(OAuthError):
 
 
 class InvalidTarget(OAuthError):
-    """Tokens for somebody else than this server issues them for (RFC 8693 §2.2.2)."""
+    """Tokens for an API that is not registered, or not for this client or grant (RFC 8707 §2, RFC 8693 §2.2.2)."""
 
     error = "invalid_target"
-    detail = "Tokens are not given out here for that audience or resource: leave the parameter out."
+    detail = "No token is given out for that resource: name one that is registered here, and that this client may have."
 
 
 class UnsupportedTokenType(OAuthError):

@@ -6,7 +6,7 @@ import hashlib
 from typing import Any, Final
 
 from django.db import models, transaction
-from django.db.models import Q
+from django.db.models import Q, Value
 from django.db.models.signals import pre_delete
 from django.dispatch import receiver
 
@@ -57,6 +57,9 @@ class OAuthClient(models.Model):
         request_object_signing_alg: What has to sign request objects (RFC 9101 §10.5).
         authorization_signed_response_alg: What signs the answers that are JWTs (JARM §3, RFC 9701 §6); Ed25519 as for
             ID tokens.
+        resources: Identifiers of the APIs that it may ask tokens for; empty for all that are registered.
+        serves: Identifiers of the APIs that it is, as a resource server: it asks about their tokens. Empty for the
+            tokens of this server's own audience.
         sector: The host that a pairwise client shares its ``sub`` values with. A change, once people have signed in,
             makes them strangers.
         document_url: The ``client_id`` of a client that its own document describes; empty for every other one.
@@ -145,6 +148,8 @@ class OAuthClient(models.Model):
         db_default=False,
         help_text="May call the admin API with such of its scopes as users:read, by itself without a second factor.",
     )
+    resources = models.JSONField(default=list, db_default=Value([], models.JSONField()), blank=True)
+    serves = models.JSONField(default=list, db_default=Value([], models.JSONField()), blank=True)
     dpop = models.CharField(max_length=8, choices=Policy, default=Policy.OPTIONAL)
     subject_type = models.CharField(max_length=8, choices=Subject, default=Subject.PUBLIC)
     sector = models.CharField(max_length=255, blank=True, default="")  # host name; OpenID Connect Core §8.1

@@ -64,6 +64,8 @@ class Client(msgspec.Struct, frozen=True):
     require_par: bool
     resource_server: bool
     administers: bool
+    resources: tuple[str, ...]
+    serves: tuple[str, ...]
     dpop: str
     subject_type: str
     sector: str
@@ -237,6 +239,8 @@ def snapshot(row: OAuthClient, secrets: Iterable[OAuthClientSecret] = ()) -> Cli
         require_par=row.require_par,
         resource_server=row.resource_server,
         administers=row.administers,
+        resources=tuple(row.resources),
+        serves=tuple(row.serves),
         dpop=row.dpop,
         subject_type=row.subject_type,
         sector=row.sector,

@@ -26,6 +26,7 @@ from tokens.clients import profiles, redirect_uris
 from tokens.clients.models import NAME_CHARACTERS, SCOPE_CHARACTERS, OAuthClient, default_scopes
 from tokens.keys.models import SigningKey
 from tokens.protocol import SCOPE_TOKEN, GrantType, Scope, scope_text
+from tokens.resources import queries as resources
 
 MAX_URIS: Final = 50  # of one client in one list: an application has a handful of addresses
 MAX_SCOPE: Final = 64  # characters of one scope; a consent page shows it
@@ -56,7 +57,8 @@ _CHOICES: Final[Mapping[str, type[TextChoices]]] = {
 def problems_of(client: OAuthClient) -> list[FieldError]:
     """Return everything that is wrong with a client's fields, each with its remedy; nothing for a good one.
 
-    No query; one for each algorithm other than Ed25519 that signs the client's tokens and answers.
+    No query; one for each algorithm other than Ed25519 that signs the client's tokens and answers, and for each list of
+    APIs.
     """
     found = [
         *_named(client),
@@ -69,6 +71,7 @@ def problems_of(client: OAuthClient) -> list[FieldError]:
         *_initiates(client),
         *_proof(client),
         *_request_objects(client),
+        *_apis(client),
         *_subject(client),
         *_signed(client),
         *_lifetimes(client),
@@ -269,6 +272,22 @@ def _request_objects(client: OAuthClient) -> Iterable[FieldError]:
         yield _problem("jwks", "required", "Signed requests need the client's public keys: add a JWK set.")
     elif not client_keys.problem_of(client.jwks) and not client_keys.can_sign(client.jwks, alg):
         yield _problem(field, "no_key", f"None of the client's keys signs by {alg}: add one, or choose its algorithm.")
+
+
+def _apis(client: OAuthClient) -> Iterable[FieldError]:
+    """Find identifiers that are no registered API's. No query for a client that names none."""
+    for field in ("resources", "serves"):
+        given = getattr(client, field)
+        if len(given) > MAX_URIS or len(set(given)) != len(given):
+            yield _problem(field, "too_many", f"At most {MAX_URIS} APIs, each once: correct the list.")
+        elif given and (unknown := resources.unregistered(given)):
+            yield _problem(
+                field,
+                "unregistered",
+                f"No API is registered as {unknown[0][:80]!r}: register it first, or leave it out.",
+            )
+    if client.serves and not client.resource_server:
+        yield _problem("serves", "needless", "These are for an API that asks about tokens: make it a resource server.")
 
 
 def _subject(client: OAuthClient) -> Iterable[FieldError]:

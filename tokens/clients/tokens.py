@@ -14,9 +14,13 @@ from ironauth.infrastructure.cache.invalidation import invalidate
 from ironauth.infrastructure.cache.two_level import Loaded, token_cache
 from ironauth.infrastructure.db import single_use
 from ironauth.infrastructure.db.unit_of_work import database
+from tokens.access import codec
 from tokens.access.codec import AccessClaims
 from tokens.clients import registry as clients
 from tokens.clients.models import client_tag
+from tokens.resources import identifiers
+from tokens.resources import queries as resource_queries
+from tokens.resources.models import resource_tag
 
 CACHE_PREFIX: Final = "ct:"
 #: What `once` knows revoked tokens by.
@@ -30,19 +34,24 @@ class _Standing(msgspec.Struct, frozen=True):
 
 
 async def is_active(claims: AccessClaims) -> bool:
-    """Tell whether a verified token of a client is still good. One query, two more for a client not seen before.
+    """Tell whether a verified token of a client is still good, and each API that it is for registered and active.
+
+    One query, two more for a client not seen before, one more for a registered API.
 
     None for a token this process has been asked about.
 
     Raises:
         Unavailable: (503) that cannot be asked.
     """
-    tags = (_tag(claims.jti), client_tag(claims.client_id))
+    audience = identifiers.listed(claims.aud)
+    tags = (_tag(claims.jti), client_tag(claims.client_id), *map(resource_tag, audience))
 
     async def load() -> Loaded[_Standing]:
         good = await clients.find(claims.client_id) is not None and not await database().read(
             single_use.is_used, ONCE, _id(claims.jti)
         )
+        if good and not codec.is_own(claims.aud):
+            good = await database().read(resource_queries.all_active, audience)
         return Loaded(_Standing(good), tags, float(claims.exp))
 
     return (await token_cache().fetch(CACHE_PREFIX + claims.jti, load, _Standing, tags=tags)).is_active

@@ -28,6 +28,7 @@ from ironauth.infrastructure.http.client_context import ClientContext
 from tokens.clients.models import digest_of
 from tokens.clients.registry import Client
 from tokens.oauth.models import AuthorizationCode
+from tokens.resources.queries import Aim, aimed
 from tokens.sessions import units as sessions
 from tokens.sessions.client_sessions import ConsentedAccess, open_client_session
 from tokens.sessions.models import Session
@@ -52,6 +53,7 @@ class AuthorizationCodeData(msgspec.Struct, frozen=True):
     amr: str
     sso_session_id: UUID | None
     id_claims: str = ""
+    resources: str = ""
 
 
 class Outcome(enum.StrEnum):
@@ -64,6 +66,7 @@ class Outcome(enum.StrEnum):
     REUSED = "reused"  # a second use: the session of the first is over
     INACTIVE = "inactive"  # user deactivated, or every session of the user ended
     SIGNED_OUT = "signed_out"  # the person has left the SSO session meanwhile
+    TARGET = "target"  # no token is given out for the APIs of the code, or for those that were asked for
 
 
 class PresentedCode(NamedTuple):
@@ -75,6 +78,7 @@ class PresentedCode(NamedTuple):
         verifier: The PKCE verifier (RFC 7636 §4.1).
         dpop_jkt: The thumbprint of the key that the client has proved.
         session_jkt: The thumbprint of the key that its session is to be bound to.
+        resources: The APIs that the access token is to be for, less than those of the code; "" for all of them.
     """
 
     code: str
@@ -82,18 +86,21 @@ class PresentedCode(NamedTuple):
     verifier: str = ""
     dpop_jkt: str = ""
     session_jkt: str = ""
+    resources: str = ""
 
 
 class Redemption(NamedTuple):
     """The outcome; ``opened`` exactly when it is REDEEMED.
 
-    ``nonce``, ``id_claims``: of the authorization request, "" for none.
+    ``nonce``, ``id_claims``: of the authorization request, "" for none. ``aim``: what the access token is for; None for
+    this server's own audience.
     """
 
     outcome: Outcome
     opened: OpenedSession | None = None
     nonce: str = ""
     id_claims: str = ""
+    aim: Aim | None = None
 
 
 class _Code(NamedTuple):
@@ -111,6 +118,7 @@ class _Code(NamedTuple):
     amr: str
     sso_session_id: UUID | None
     id_claims: str
+    resources: str
     expires_at: datetime
     used_at: datetime | None
     session_id: UUID | None
@@ -157,6 +165,8 @@ def issue(approval: AuthorizationCodeData) -> str:
 def redeem(*, presented: PresentedCode, client: Client, context: ClientContext) -> Redemption:
     """Use the code up and open the session it stands for, or return why not. 6 queries, 5 without an SSO session.
 
+    One more where the code, or the request, names resources.
+
     Of several requests at once one gets the session, and the others end it. A client that does not show what the code
     is bound to neither uses it up nor ends anything.
 
@@ -176,6 +186,10 @@ def redeem(*, presented: PresentedCode, client: Client, context: ClientContext) 
     over = _is_over(code)
     if over is Outcome.REUSED:
         return _used_again(code)
+    names = code.resources or presented.resources or client.resources
+    aim = aimed(granted=code.resources, asked=presented.resources, allowed=client.resources) if names else None
+    if names and aim is None:
+        over = over or Outcome.TARGET
     if over is not None:
         return Redemption(over)
     session_id = new_id()
@@ -186,7 +200,7 @@ def redeem(*, presented: PresentedCode, client: Client, context: ClientContext) 
     )
     if opened is None:
         return Redemption(Outcome.SIGNED_OUT)
-    return Redemption(Outcome.REDEEMED, opened, code.nonce, code.id_claims)
+    return Redemption(Outcome.REDEEMED, opened, code.nonce, code.id_claims, aim)
 
 
 def _is_over(code: _Code) -> Outcome | None:
@@ -202,9 +216,8 @@ def _is_over(code: _Code) -> Outcome | None:
 
 def _consented(code: _Code, presented: PresentedCode, client: Client) -> ConsentedAccess:
     left = client.allowed_of(code.scope)
-    return ConsentedAccess(
-        code.account, left, code.authenticated_at, code.amr, code.sso_session_id, presented.session_jkt
-    )
+    proved = (code.authenticated_at, code.amr, code.sso_session_id, presented.session_jkt)
+    return ConsentedAccess(code.account, left, *proved, code.resources)
 
 
 def challenge_of(verifier: str) -> str:

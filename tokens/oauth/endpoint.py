@@ -12,7 +12,7 @@ from ironauth.infrastructure.api.openapi_errors import OAuthErrors
 from ironauth.infrastructure.api.parsers import FormParser
 from ironauth.infrastructure.api.views import ApiRequest, AsyncAPIView
 from ironauth.infrastructure.core.errors import DomainError
-from tokens.clients.errors import InvalidClient, InvalidRequest, OAuthError
+from tokens.clients.errors import InvalidClient, InvalidRequest, InvalidTarget, OAuthError
 
 #: What a domain error that is none of OAuth's is called here: RFC 6749 §4.1.2.1, RFC 8628 §3.5 has no closer one.
 TEMPORARILY_UNAVAILABLE = "temporarily_unavailable"
@@ -20,6 +20,9 @@ PREFLIGHT_S = 7_200  # seconds a browser need not ask again; Chromium keeps it n
 #: Bytes of an authorization request, as query or form: with the path before it below the 8 KiB from which servers,
 #: ours too, answer 414.
 MAX_BYTES = 8_000
+#: The parameter of resource indicators, which a request may repeat (RFC 8707 §2).
+RESOURCE = "resource"
+SEVERAL = frozenset({RESOURCE})
 MAX_PARAMETERS = 100  # Django's DATA_UPLOAD_MAX_NUMBER_FIELDS is 1,000; no request of ours has over 25
 
 
@@ -45,6 +48,8 @@ class OAuthEndpoint(AsyncAPIView):
     parser_classes = (FormParser,)
     #: Whether pages of any origin may read the answers (the metadata, keys and token endpoints: security-bar 48).
     cross_origin: ClassVar[bool] = True
+    #: Parameters that may be sent several times; the others may not (RFC 6749 §3.2).
+    several: ClassVar[frozenset[str]] = frozenset()
 
     async def async_dispatch(self, request: Any, *args: Any, **kwargs: Any) -> Any:
         """Answer as the base does; with Pragma as RFC 6749 §5.1 shows it, and open to any origin where that is so."""
@@ -86,20 +91,29 @@ class OAuthEndpoint(AsyncAPIView):
         Raises:
             InvalidRequest: one sent twice.
         """
-        return unique_parameters(request.data)
+        return unique_parameters(request.data, self.several)
 
 
-def unique_parameters(data: Any) -> dict[str, str]:
+def unique_parameters(data: Any, several: frozenset[str] = frozenset()) -> dict[str, str]:
     """Return the parameters of a query or form (a ``QueryDict``), without empty ones.
+
+    Args:
+        data: As it was received.
+        several: Those that may be repeated; their values come back in one text, separated by spaces.
 
     Raises:
         InvalidRequest: one is repeated (RFC 6749 §3.1) or there are more than any request has.
+        InvalidTarget: A value of several has a space in it, which no URI has (RFC 8707 §2).
     """
     if len(data) > MAX_PARAMETERS:
         raise InvalidRequest(_("The request has too many parameters."))
     found = {}
     for name in data:
         values = data.getlist(name)
+        if name in several and values:
+            if any(" " in value for value in values):
+                raise InvalidTarget
+            values = [" ".join(filter(None, values))]
         if len(values) > 1:
             raise InvalidRequest(_("A parameter was sent more than once."))
         if values[0]:

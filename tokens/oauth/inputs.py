@@ -10,6 +10,14 @@ from rest_framework import serializers
 from accounts.fields import TextField
 
 
+def _resources() -> Any:
+    return serializers.ListField(
+        child=TextField(),
+        required=False,
+        help_text="Identifiers of the APIs that the access token is for (RFC 8707): the parameter is sent for each.",
+    )
+
+
 class ClientInput(serializers.Serializer[Any]):
     """How a client says who it is where it does not use HTTP Basic."""
 
@@ -35,7 +43,7 @@ class TokenInput(ClientInput):
     subject_token_type = TextField(required=False)
     requested_token_type = TextField(required=False)
     audience = TextField(required=False)
-    resource = TextField(required=False)
+    resource = _resources()
     scope = TextField(required=False)
 
 
@@ -43,6 +51,7 @@ class DeviceInput(ClientInput):
     """Form of ``POST /oauth/device_authorization`` (RFC 8628 §3.1)."""
 
     scope = TextField()
+    resource = _resources()
 
 
 class TokenQuestion(ClientInput):
@@ -58,6 +67,7 @@ class PushInput(ClientInput):
     response_type = TextField(required=False)
     redirect_uri = TextField(required=False)
     scope = TextField(required=False)
+    resource = _resources()
     state = TextField(required=False)
     response_mode = TextField(required=False)
     nonce = TextField(required=False)

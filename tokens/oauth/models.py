@@ -9,22 +9,28 @@ from typing import Final
 
 from django.conf import settings
 from django.db import models
+from django.db.models import Value
 
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.ids import new_id
 from tokens.clients.models import CHALLENGE_CHARACTERS, DIGEST_CHARACTERS, SCOPE_CHARACTERS, URI_CHARACTERS, OAuthClient
+from tokens.resources.identifiers import LIST_CHARACTERS
 
 #: Of a nonce: clients may send a digest, or a signed text.
 NONCE_CHARACTERS: Final = 512
 
 
 class Consent(models.Model):
-    """What a person has allowed a client; asking for no more than that asks nobody again."""
+    """What a person has allowed a client; asking for no more than that asks nobody again.
+
+    ``scope``: at this server's own audience. ``resources``: at registered APIs, an object of identifiers and scopes.
+    """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.DB_CASCADE, related_name="+")
     client = models.ForeignKey(OAuthClient, on_delete=models.DB_CASCADE, related_name="consents")
     scope = models.CharField(max_length=SCOPE_CHARACTERS, blank=True)
+    resources = models.JSONField(default=dict, db_default=Value({}, models.JSONField()))
     created_at = models.DateTimeField(default=clock.now)
     updated_at = models.DateTimeField(default=clock.now)
 
@@ -39,7 +45,8 @@ class Consent(models.Model):
 class AuthorizationCode(models.Model):
     """A code on its way from the browser to its client: bound to client, redirect URI, challenge, person and nonce.
 
-    ``id_claims``: the personal claims that the request named for the ID token. ``used_at`` and ``session_id``: when it
+    ``id_claims``: the personal claims that the request named for the ID token. ``resources``: the APIs it named, "" for
+    none. ``used_at`` and ``session_id``: when it
     was redeemed, and the session it opened, which a second use revokes.
     """
 
@@ -52,6 +59,7 @@ class AuthorizationCode(models.Model):
     code_challenge = models.CharField(max_length=CHALLENGE_CHARACTERS, blank=True)
     nonce = models.CharField(max_length=NONCE_CHARACTERS, blank=True)
     id_claims = models.CharField(max_length=SCOPE_CHARACTERS, blank=True, default="", db_default="")
+    resources = models.CharField(max_length=LIST_CHARACTERS, blank=True, default="", db_default="")
     dpop_jkt = models.CharField(max_length=CHALLENGE_CHARACTERS, blank=True)
     authenticated_at = models.DateTimeField()
     amr = models.CharField(max_length=64)
@@ -112,6 +120,7 @@ class DeviceGrant(models.Model):
     client = models.ForeignKey(OAuthClient, on_delete=models.DB_CASCADE, related_name="+")
     scope = models.CharField(max_length=SCOPE_CHARACTERS, blank=True)
     dpop_jkt = models.CharField(max_length=CHALLENGE_CHARACTERS, blank=True)
+    resources = models.CharField(max_length=LIST_CHARACTERS, blank=True, default="", db_default="")
     state = models.CharField(max_length=8, choices=State, default=State.PENDING)
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.DB_CASCADE, related_name="+", null=True)
     epoch = models.PositiveIntegerField(default=0)

@@ -8,11 +8,12 @@ from django.conf import settings
 
 from ironauth.infrastructure.cache.two_level import ReadMark
 from ironauth.infrastructure.core import clock
-from tokens.access import codec
+from tokens.access import codec, signed_tokens
 from tokens.access.codec import AccessClaims, Actor
 from tokens.keys.key_set import ActiveKey
 from tokens.principal import Principal
 from tokens.protocol import Scope, scope_set
+from tokens.resources.queries import Aim
 from tokens.sessions import authentication
 from tokens.sessions.outputs import TokenPair
 from tokens.sessions.queries import LiveSession, OpenedSession
@@ -42,6 +43,7 @@ def of_session(
     scope: str | None = None,
     life_s: int | None = None,
     jkt: str = "",
+    aim: Aim | None = None,
 ) -> IssuedToken:
     """Return an access token of the session; it never outlives it.
 
@@ -54,6 +56,7 @@ def of_session(
         scope: None: all that the session has.
         life_s: Seconds; None: as the settings say.
         jkt: The key that alone may use it, "" for none.
+        aim: The APIs that it is for, and what signs it; None: this server's own audience.
     """
     now = int(clock.unix())
     given = opened.scope if scope is None else scope
@@ -63,7 +66,7 @@ def of_session(
     claims = AccessClaims(
         iss=settings.IRONAUTH_ISSUER,
         sub=subject or opened.account.id,
-        aud=settings.IRONAUTH_AUDIENCE,
+        aud=settings.IRONAUTH_AUDIENCE if aim is None else aim.audience,
         client_id=opened.client_id,
         iat=now,
         exp=min(now + life, int(opened.expires_at.timestamp())),
@@ -75,14 +78,16 @@ def of_session(
         cnf=_confirmation(jkt),
         act=Actor(str(opened.actor_id), kind="staff") if acts else None,
     )
-    text = codec.encode(claims, key)
-    if mark is not None and not acts:
+    text = _encoded(claims, key)
+    if mark is not None and not acts and codec.is_own(claims.aud):
         live = LiveSession(opened.account, opened.authenticated_at, opened.amr, opened.client_id)
         authentication.keep_issued(text, claims, kid=key.kid, live=live, mark=mark)
     return IssuedToken(text, claims.exp - now)
 
 
-def of_client(client_id: UUID, key: ActiveKey, *, scope: str, life_s: int | None = None, jkt: str = "") -> IssuedToken:
+def of_client(
+    client_id: UUID, key: ActiveKey, *, scope: str, life_s: int | None = None, jkt: str = "", aim: Aim | None = None
+) -> IssuedToken:
     """Return an access token that a client has for itself (RFC 6749 §4.4): nobody is behind it.
 
     Args:
@@ -91,12 +96,13 @@ def of_client(client_id: UUID, key: ActiveKey, *, scope: str, life_s: int | None
         scope: What it may do.
         life_s: Seconds; None: as the settings say.
         jkt: The key that alone may use it, "" for none.
+        aim: The APIs that it is for, and what signs it; None: this server's own audience.
     """
     now = int(clock.unix())
     claims = AccessClaims(
         iss=settings.IRONAUTH_ISSUER,
         sub=client_id,
-        aud=settings.IRONAUTH_AUDIENCE,
+        aud=settings.IRONAUTH_AUDIENCE if aim is None else aim.audience,
         client_id=str(client_id),
         iat=now,
         exp=now + (settings.IRONAUTH_ACCESS_TOKEN_S if life_s is None else life_s),
@@ -106,11 +112,20 @@ def of_client(client_id: UUID, key: ActiveKey, *, scope: str, life_s: int | None
         roles=(),
         cnf=_confirmation(jkt),
     )
-    return IssuedToken(codec.encode(claims, key), claims.exp - now)
+    return IssuedToken(_encoded(claims, key), claims.exp - now)
 
 
 def of_person(
-    person: Principal, key: ActiveKey, *, client_id: UUID, subject: UUID, scope: str, life_s: int, act: Actor, jkt: str
+    person: Principal,
+    key: ActiveKey,
+    *,
+    client_id: UUID,
+    subject: UUID,
+    scope: str,
+    life_s: int,
+    act: Actor,
+    jkt: str,
+    aim: Aim | None = None,
 ) -> IssuedToken:
     """Return an access token with which a client acts for a person whose token was shown (RFC 8693).
 
@@ -125,12 +140,13 @@ def of_person(
         life_s: Seconds, at most.
         act: Who acts: the client, and those before it.
         jkt: The key that alone may use it, "" for none.
+        aim: The APIs that it is for, and what signs it; None: this server's own audience.
     """
     now = int(clock.unix())
     claims = AccessClaims(
         iss=settings.IRONAUTH_ISSUER,
         sub=subject,
-        aud=settings.IRONAUTH_AUDIENCE,
+        aud=settings.IRONAUTH_AUDIENCE if aim is None else aim.audience,
         client_id=str(client_id),
         iat=now,
         exp=min(now + life_s, person.exp),
@@ -142,7 +158,14 @@ def of_person(
         cnf=_confirmation(jkt),
         act=act,
     )
-    return IssuedToken(codec.encode(claims, key), claims.exp - now)
+    return IssuedToken(_encoded(claims, key), claims.exp - now)
+
+
+def _encoded(claims: AccessClaims, key: ActiveKey) -> str:
+    """Return the signed token. What is good for this server's own API is the codec's alone."""
+    if codec.is_own(claims.aud):
+        return codec.encode(claims, key)
+    return signed_tokens.sign(claims, key, typ=codec.TYP)
 
 
 def _confirmation(jkt: str) -> dict[str, str] | None:

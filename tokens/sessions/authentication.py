@@ -8,6 +8,7 @@ token is warm from the start in the process that issued it.
 
 import hashlib
 import hmac
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, cast
 from uuid import UUID
@@ -72,7 +73,7 @@ class AccessTokenAuthentication(BaseAuthentication):
         header = http.META.get("HTTP_AUTHORIZATION", "")
         if header[:7] == "Bearer " and "HTTP_COOKIE" not in http.META:
             # A text that was verified before needs no look at its alphabet, and there is no second credential.
-            principal = _by_digest(_digest(header[7:]))
+            principal = _by_digest(digest_of(header[7:]))
             if principal is not None:
                 return _admitted(principal, request)
         credential = access_credential(http)
@@ -170,7 +171,7 @@ def peek(token: str) -> Principal | None:
 
     None for a token that is bound to a key: its text alone lets nobody in, here or in the hot lane.
     """
-    digest = _digest(token)
+    digest = digest_of(token)
     principal = _by_digest(digest)
     if principal is not None:
         return principal
@@ -183,7 +184,7 @@ def known(token: str) -> Principal | None:
 
     It answers what a token stands for, and lets nobody in.
     """
-    digest = _digest(token)
+    digest = digest_of(token)
     return _by_digest(digest) or _in_cache(token, digest)
 
 
@@ -201,7 +202,7 @@ def _in_cache(token: str, digest: bytes) -> Principal | None:
     return None
 
 
-def _digest(token: str) -> bytes:
+def digest_of(token: str) -> bytes:
     """Return what stands for the token in memory: it opens nothing."""
     return hashlib.sha256(token.encode()).digest()
 
@@ -240,10 +241,10 @@ async def verify(token: str, verified: VerifiedToken | None = None, *, of_staff_
         Unavailable: (503) the session cannot be looked up.
     """
     verified = verified or await decoded(token)
-    digest = _digest(token)
+    digest = digest_of(token)
 
     async def load() -> Loaded[Principal]:
-        return await _confirmed(verified, digest)
+        return await confirmed(verified, digest)
 
     claims = verified.claims
     if claims.sid is None:  # a client's own token: nobody is behind it
@@ -252,7 +253,7 @@ async def verify(token: str, verified: VerifiedToken | None = None, *, of_staff_
         if not of_staff_too:
             raise ActingSession
         return await _acted_as(claims, verified.kid, digest)
-    tags = (sid_tag(claims.sid), sub_tag(await _user_of(claims)))
+    tags = (sid_tag(claims.sid), sub_tag(await user_of(claims)))
     principal = await token_cache().fetch(CACHE_PREFIX + claims.jti, load, Principal, tags=tags)
     if not hmac.compare_digest(principal.digest, digest):
         principal = (await load()).value  # another genuine token of the same jti: not ours to make, but not this one
@@ -263,33 +264,44 @@ async def verify(token: str, verified: VerifiedToken | None = None, *, of_staff_
     return principal
 
 
-async def decoded(token: str) -> VerifiedToken:
+async def decoded(token: str, decode: Callable[..., VerifiedToken] = codec.decode) -> VerifiedToken:
     """Return what the token says, whether or not its session lives.
 
     It is verified against the key set, once more against a newer one when its key is not known yet.
+
+    Args:
+        token: The text.
+        decode: What judges it: only the provider takes tokens for other audiences than ours.
 
     Raises:
         InvalidToken: (401) it is not ours.
     """
     store = key_store()
     try:
-        return codec.decode(token, await store.for_verifying(), now=clock.unix())
+        return decode(token, await store.for_verifying(), now=clock.unix())
     except UnknownKey:
         newer = await store.for_unknown_kid()
         if newer is None:
             raise
-        return codec.decode(token, newer, now=clock.unix())
+        return decode(token, newer, now=clock.unix())
 
 
-async def _confirmed(verified: VerifiedToken, digest: bytes) -> Loaded[Principal]:
-    """Return the principal of a verified token whose session lives; raise ``InvalidToken`` otherwise. 1 query.
+async def confirmed(verified: VerifiedToken, digest: bytes) -> Loaded[Principal]:
+    """Return the principal of a verified token whose session lives. 1 query.
 
     Two more for a token of an OAuth client not seen before, which must be enabled.
+
+    Args:
+        verified: What the token says.
+        digest: Of its text.
+
+    Raises:
+        InvalidToken: (401) the session is over.
     """
     claims = verified.claims
     if claims.sid is None:
         raise InvalidToken("session")
-    user_id = await _user_of(claims)
+    user_id = await user_of(claims)
     live = await database().read(
         session_queries.live_account, session_id=claims.sid, user_id=user_id, epoch=claims.epoch
     )
@@ -325,8 +337,12 @@ async def _acted_as(claims: AccessClaims, kid: str, digest: bytes) -> Principal:
     return msgspec.structs.replace(_loaded(claims, kid, found.live, digest).value, acting=found.by)
 
 
-async def _user_of(claims: AccessClaims) -> UUID:
-    """Return whose the token is; raise ``InvalidToken`` when a client of it is not, or no longer, one of ours."""
+async def user_of(claims: AccessClaims) -> UUID:
+    """Return whose the token is.
+
+    Raises:
+        InvalidToken: (401) a client of it is not, or no longer, one of ours.
+    """
     if claims.client_id == FIRST_PARTY_CLIENT:
         return claims.sub
     # A client that acts for another one acts as long as that one may.
@@ -351,7 +367,7 @@ def keep_issued(token: str, claims: AccessClaims, *, kid: str, live: LiveSession
     """
     if not key_store().holds(kid) or claims.sid is None or claims.staff is not None or _may_administer(claims):
         return
-    token_cache().put_if_current(CACHE_PREFIX + claims.jti, _loaded(claims, kid, live, _digest(token)), mark)
+    token_cache().put_if_current(CACHE_PREFIX + claims.jti, _loaded(claims, kid, live, digest_of(token)), mark)
 
 
 def _loaded(claims: AccessClaims, kid: str, live: LiveSession, digest: bytes) -> Loaded[Principal]:

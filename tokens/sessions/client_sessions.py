@@ -26,7 +26,8 @@ class ConsentedAccess(NamedTuple):
     """The client a session is for and what it may do, as the person has allowed it.
 
     ``authenticated_at``, ``amr``: when and how they proved who they are. ``parent_id``: the SSO session they did
-    it in. ``dpop_jkt``: the key its tokens are bound to, "" for none.
+    it in. ``dpop_jkt``: the key its tokens are bound to, "" for none. ``resources``: the APIs they are for, "" for this
+    server's own audience.
     """
 
     account: Account
@@ -35,6 +36,7 @@ class ConsentedAccess(NamedTuple):
     amr: str
     parent_id: UUID | None = None
     dpop_jkt: str = ""
+    resources: str = ""
 
 
 #: Why an SSO session has ended in which nothing begins any more, with ``offline_access`` neither.
@@ -151,6 +153,7 @@ def _session(
         user_agent=shown.user_agent,
         parent_id=consented.parent_id,
         dpop_jkt=consented.dpop_jkt,
+        resources=consented.resources,
     )
 
 

@@ -23,6 +23,7 @@ from ironauth.infrastructure.core.ids import new_id
 from ironauth.infrastructure.db.compiled import Param
 from tokens.clients.models import CHALLENGE_CHARACTERS
 from tokens.protocol import Scope
+from tokens.resources.identifiers import LIST_CHARACTERS
 from tokens.sessions.refresh_token import SECRET_BYTES
 
 #: Half of an HMAC-SHA-256, in hexadecimal digits.
@@ -95,6 +96,7 @@ class Session(models.Model):
         browser: A MAC of what our pages know its browser by; "" for sessions whose tokens are in no cookies of theirs.
         goes_on_from: The session of the account's pages that an SSO session was opened from, to outlive it. For
             one of the pages that has let go of its SSO session: what that one went on from.
+        resources: The APIs that its access tokens are for, separated by spaces; "" for this server's own audience.
         kept_device_id: The kept device of its browser, which goes when the session is thrown out; None without one.
     """
 
@@ -133,6 +135,7 @@ class Session(models.Model):
     kept_device_id = models.UUIDField(null=True, blank=True)
     browser = models.CharField(max_length=BROWSER_CHARACTERS, blank=True, default="", db_default="")
     goes_on_from = models.UUIDField(null=True, blank=True)
+    resources = models.CharField(max_length=LIST_CHARACTERS, blank=True, default="", db_default="")
 
     objects = SessionQuerySet.as_manager()
 

@@ -47,6 +47,7 @@ class StoredSession(NamedTuple):
     dpop_jkt: str
     actor_id: UUID | None
     actor_epoch: int | None
+    resources: str
 
     def is_over(self, now: datetime) -> bool:
         """Return whether the session was revoked or has expired at ``now``; says nothing about its user."""
@@ -60,6 +61,7 @@ class OpenedSession:
     ``parent_id``: the SSO session it began in, if any. ``stored``: for an SSO session, the row as it will be read.
     ``others``: what the browser's second cookie says of the other SSO sessions it keeps.
     ``actor_id``: the member of staff who opened it to act as the person, None as a rule.
+    ``resources``: the APIs that its access tokens are for, "" for this server's own audience.
     """
 
     session_id: UUID
@@ -74,6 +76,7 @@ class OpenedSession:
     stored: StoredSession | None = None
     others: tuple[str, ...] = ()
     actor_id: UUID | None = None
+    resources: str = ""
 
 
 class NewSession(msgspec.Struct, kw_only=True):
@@ -99,6 +102,7 @@ class NewSession(msgspec.Struct, kw_only=True):
     kept_device_id: UUID | None = None
     browser: str = ""
     goes_on_from: UUID | None = None
+    resources: str = ""
     id: UUID = msgspec.field(default_factory=new_id)
     secret: bytes = msgspec.field(default_factory=new_secret)
     generation: int = 0

@@ -159,6 +159,7 @@ def opened(session: NewSession | StoredSession, account: Account) -> OpenedSessi
         amr=session.amr,
         parent_id=session.parent_id,
         actor_id=session.actor_id,
+        resources=session.resources,
     )
 
 

@@ -81,7 +81,11 @@ class ClientPatchInput(serializers.Serializer[Any]):
     trusted = FlagField(required=False, help_text="People are not asked for consent. Only a superuser sets it.")
     require_pkce = FlagField(required=False)
     require_par = FlagField(required=False)
-    resource_server = FlagField(required=False, help_text="An API: it may ask about every client's access tokens.")
+    resource_server = FlagField(
+        required=False, help_text="An API: it may ask about every client's access tokens for it."
+    )
+    serves = _texts("Identifiers of the registered APIs that it is; empty: of tokens for no registered API.")
+    resources = _texts("Identifiers of the registered APIs that it may ask tokens for; empty: all of them.")
     administers = FlagField(
         required=False, help_text="It may call this API with such of its scopes as users:read. A superuser sets it."
     )

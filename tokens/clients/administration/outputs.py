@@ -37,6 +37,8 @@ class ClientOut(msgspec.Struct, frozen=True, kw_only=True):
     require_pkce: bool
     require_par: bool
     resource_server: bool
+    serves: tuple[str, ...]
+    resources: tuple[str, ...]
     administers: bool
     dpop: str
     subject_type: str
@@ -68,7 +70,7 @@ class ClientPage(msgspec.Struct, frozen=True):
     previous: str | None
 
 
-_LISTS: Final = ("redirect_uris", "post_logout_redirect_uris", "grants", "scopes")
+_LISTS: Final = ("redirect_uris", "post_logout_redirect_uris", "grants", "scopes", "serves", "resources")
 _OTHERS: Final = ("client_id", "secrets", *_LISTS)
 _PLAIN: Final = tuple(name for name in ClientOut.__struct_fields__ if name not in _OTHERS)
 

@@ -21,6 +21,7 @@ from tokens.keys.key_set import Family
 from tokens.keys.units import create_first_keys
 from tokens.oauth.tests.material import ED25519_JWK, REDIRECT_URI, make_client, make_public_client
 from tokens.protocol import GrantType
+from tokens.resources.models import ApiResource
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("rs256_key")]
 
@@ -105,6 +106,8 @@ def test_create_with_everything(tmp_path: Path) -> None:
     keys = tmp_path / "jwks.json"
     keys.write_text(json.dumps({"keys": [ED25519_JWK]}))
     create_first_keys(Family.RS256)
+    for path in ("orders", "mail"):
+        ApiResource.objects.create(identifier=f"https://api.example.com/{path}", name=path)
     made, said = run(
         *WEB, "--redirect-uri", "http://127.0.0.1/cb", "--auth-method", "private_key_jwt", "--jwks", str(keys),
         "--grant", "authorization_code", "--grant", "device_code", "--grant", "client_credentials",
@@ -116,6 +119,8 @@ def test_create_with_everything(tmp_path: Path) -> None:
         "--session-idle-s", "3600", "--session-absolute-s", "7200", "--resource-server",
         "--administers", "--strict-scopes", "--id-token-claims", "--request-object-signing-alg", "EdDSA",
         "--authorization-signed-response-alg", "RS256",
+        "--administers", "--strict-scopes", "--id-token-claims", "--serves", "https://api.example.com/orders",
+        "--resource", "https://api.example.com/mail", "--resource", settings.IRONAUTH_AUDIENCE,
     )  # fmt: skip
     assert made == {
         "client_id": str(OAuthClient.objects.get().pk),
@@ -149,6 +154,8 @@ def test_create_with_everything(tmp_path: Path) -> None:
         "session_idle_s": 3600,
         "session_absolute_s": 7200,
         "resource_server": True,
+        "serves": ["https://api.example.com/orders"],
+        "resources": ["https://api.example.com/mail", settings.IRONAUTH_AUDIENCE],
         "administers": True,
     }
     assert said == ""

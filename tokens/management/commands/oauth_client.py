@@ -38,7 +38,8 @@ OPTIONS: Final = {
     "session_idle_s": "--session-idle-s", "session_absolute_s": "--session-absolute-s",
     "resource_server": "--resource-server", "administers": "--administers", "profile": "--profile",
     "require_par": "--require-par", "request_object_signing_alg": "--request-object-signing-alg",
-    "authorization_signed_response_alg": "--authorization-signed-response-alg",
+    "authorization_signed_response_alg": "--authorization-signed-response-alg", "serves": "--serves",
+    "resources": "--resource",
 }  # fmt: skip
 FIELDS: Final = (*OPTIONS, "trusted", "strict_scopes", "id_token_claims")
 NO_PUBLIC: Final = "--public says that the client has no secret: leave out --auth-method, or --public."
@@ -153,7 +154,12 @@ def _add_create(parser: ArgumentParser) -> None:
     add("--trusted", action="store_true", help="people are not asked for consent: one of your own")
     add("--no-pkce", action="store_true", help="for a confidential client that cannot send it: the profile oidc")
     add("--require-par", action="store_true", help="authorization requests have to be pushed")
-    add("--resource-server", action="store_true", help="an API of yours: it may ask about every client's access tokens")
+    add("--resource-server", action="store_true", help="an API of yours: it may ask about everybody's tokens for it")
+    add("--serves", action="append", default=[], metavar="URI", help="a registered API that this one is; several times")
+    add(
+        "--resource", action="append", default=[], metavar="URI",
+        help="a registered API that it may ask tokens for; several times (default: every one)",
+    )  # fmt: skip
     add("--administers", action="store_true", help="it may call the admin API with such of its scopes as users:read")
     add("--strict-scopes", action="store_true", help="refuse a scope that is not in its list; otherwise it is ignored")
     add("--id-token-claims", action="store_true", help="name, address and roles are in the ID token too")
@@ -196,6 +202,8 @@ def _client_of(options: dict[str, Any]) -> OAuthClient:
         require_pkce=not options["no_pkce"] and begun.get("require_pkce", True),
         require_par=options["require_par"] or begun.get("require_par", False),
         resource_server=options["resource_server"],
+        serves=options["serves"],
+        resources=options["resource"],
         administers=options["administers"],
         dpop=options["dpop"] or begun.get("dpop", OAuthClient.Policy.OPTIONAL),
         subject_type=options["subject_type"],

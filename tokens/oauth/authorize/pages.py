@@ -185,7 +185,8 @@ def consent(state: AuthorizationState, client: Client, browser: str, session: St
             gettext("Administer this site, as far as you may: %(scopes)s") % {"scopes": ", ".join(administers)}
         )
     scopes += [one for one in asked if one not in SCOPES and one not in administers]
-    asked_of = {"scopes": scopes, "user": session.account.user}
+    apis = [one for one in state.request.resources if one.name]
+    asked_of = {"scopes": scopes, "user": session.account.user, "apis": apis}
     if state.device:
         code = device_codes.shown(state.device)
         return _page("device_confirm.html", client, state, browser, **asked_of, code=code)

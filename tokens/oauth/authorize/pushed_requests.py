@@ -20,6 +20,7 @@ from tokens.clients.errors import (
     InvalidRequest,
     InvalidRequestObject,
     InvalidScope,
+    InvalidTarget,
     RegistrationNotSupported,
     RequestNotSupported,
     RequestUriNotSupported,
@@ -30,7 +31,7 @@ from tokens.clients.models import digest_of
 from tokens.clients.registry import Client
 from tokens.oauth.authorize import request as authorization_request
 from tokens.oauth.authorize.request import FINISHED, Unanswerable
-from tokens.oauth.endpoint import MAX_BYTES, OAuthEndpoint, refusals, unique_parameters
+from tokens.oauth.endpoint import MAX_BYTES, RESOURCE, SEVERAL, OAuthEndpoint, refusals, unique_parameters
 from tokens.oauth.inputs import PushInput
 from tokens.oauth.models import PushedRequest
 from tokens.oauth.signed import request_objects
@@ -55,6 +56,8 @@ class Pushed(msgspec.Struct, frozen=True):
 class PushedRequestView(OAuthEndpoint):
     """POST /oauth/par."""
 
+    several = SEVERAL
+
     @extend_schema(
         operation_id="oauth_par",
         summary="Push an authorization request",
@@ -65,6 +68,7 @@ class PushedRequestView(OAuthEndpoint):
                 UnauthorizedClient,
                 UnsupportedResponseType,
                 InvalidScope,
+                InvalidTarget,
                 InvalidDpopProof,
                 RequestNotSupported,
                 InvalidRequestObject,
@@ -83,7 +87,7 @@ class PushedRequestView(OAuthEndpoint):
         await client_authentication.admit_public(request, client)
         if client.signs_requests:
             query = request_objects.opened(client, query)
-            parameters = unique_parameters(query)
+            parameters = unique_parameters(query, SEVERAL)
         jkt = await dpop.key_of_client(request._request, client)  # noqa: SLF001 - Django's request
         if jkt and parameters.setdefault("dpop_jkt", jkt) != jkt:  # the code will be bound to it (RFC 9449 §10.1)
             raise InvalidRequest("dpop_jkt is not the thumbprint of the key of the proof.")
@@ -117,6 +121,8 @@ async def push(*, client: Client, query: QueryDict, parameters: dict[str, str]) 
         raise InvalidRequest(error.detail) from error
     wanted = {name: value for name, value in parameters.items() if name not in _CREDENTIALS}
     checked = authorization_request.check(client, wanted, target, pushed=True)
+    if RESOURCE in wanted or client.resources:
+        checked = await authorization_request.with_targets(client, checked, wanted.get(RESOURCE, ""))
     await authorization_request.with_hint(client, checked, wanted.get("id_token_hint"))
     handle = secrets.token_urlsafe(HANDLE_BYTES)
     await database().write(keep, client=client, handle=handle, parameters=wanted)
@@ -170,4 +176,6 @@ async def opened(*, client: Client, request_uri: str) -> tuple[str, QueryDict]:
         raise Unanswerable(FINISHED)
     query = QueryDict(mutable=True)
     query.update(parameters)
+    if RESOURCE in parameters:  # each by itself, as it was sent
+        query.setlist(RESOURCE, parameters[RESOURCE].split())
     return digest, query

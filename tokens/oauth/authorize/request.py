@@ -33,11 +33,12 @@ from tokens.clients.errors import (
 from tokens.clients.models import SCOPE_CHARACTERS, OAuthClient
 from tokens.clients.registry import Client
 from tokens.errors import InvalidToken
-from tokens.oauth import claims, id_tokens
+from tokens.oauth import claims, id_tokens, targets
 from tokens.oauth.claims import AskedClaims
 from tokens.oauth.endpoint import MAX_BYTES
 from tokens.oauth.models import NONCE_CHARACTERS
 from tokens.protocol import GrantType, ResponseMode, Scope, is_scope
+from tokens.resources.queries import Named
 
 HINT_CHARACTERS: Final = 254  # the longest address there is; a longer hint names nobody
 SELECT_ACCOUNT: Final = "select_account"
@@ -85,6 +86,7 @@ class AuthorizationRequest(msgspec.Struct, frozen=True, array_like=True):
         hint_sub: The person that the client believes is there, as it knows them.
         id_claims: The personal claims that the ID token is to have, separated by spaces.
         pushed: The digest of the handle it was pushed under.
+        resources: The APIs that it names (`targets`); none for this server's own audience alone.
     """
 
     client_id: str
@@ -102,6 +104,7 @@ class AuthorizationRequest(msgspec.Struct, frozen=True, array_like=True):
     acr_values: str = ""
     id_claims: str = ""
     pushed: str = ""
+    resources: tuple[Named, ...] = ()
 
     @property
     def target(self) -> Target:
@@ -223,6 +226,21 @@ def check(client: Client, given: Mapping[str, str], target: Target, *, pushed: b
         login_hint=hint if len(hint := given.get("login_hint", "")) <= HINT_CHARACTERS else "",
         hint_sub=named.sub,
     )
+
+
+async def with_targets(client: Client, request: AuthorizationRequest, asked: str) -> AuthorizationRequest:
+    """Return the request with the APIs that it names, and with their scopes alone.
+
+    Args:
+        client: Who asks.
+        request: The request, judged but for this.
+        asked: The parameters ``resource``, separated by spaces.
+
+    Raises:
+        OAuthError: As ``targets.named``.
+    """
+    scope, resources = await targets.named(client, asked, request.scope)
+    return msgspec.structs.replace(request, scope=scope, resources=resources)
 
 
 async def with_hint(client: Client, request: AuthorizationRequest, token: str | None) -> AuthorizationRequest:

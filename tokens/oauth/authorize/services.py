@@ -22,7 +22,6 @@ from tokens.oauth.authorize.state import LIFE_S, AuthorizationState
 from tokens.oauth.codes import AuthorizationCodeData
 from tokens.oauth.consent import units as consents
 from tokens.oauth.models import PushedRequest
-from tokens.protocol import scope_set
 from tokens.sessions import sso_session
 from tokens.sessions.models import BY_KEPT_DEVICE
 from tokens.sessions.queries import OpenedSession, StoredSession
@@ -224,7 +223,8 @@ def _is_allowed(request: AuthorizationRequest, client: Client, session: StoredSe
     """Return whether the person need not be asked. 1 query, none for a client of our own."""
     if client.trusted:
         return True
-    return scope_set(request.scope) <= consents.allowed(user_id=session.account.id, client_id=client.id)
+    allowed = consents.allowed(user_id=session.account.id, client_id=client.id)
+    return allowed.covers(request.scope, request.resources)
 
 
 def _remember_and_issue(*, request: AuthorizationRequest, client: Client, cookie: SsoCookie) -> Decision:
@@ -235,7 +235,8 @@ def _remember_and_issue(*, request: AuthorizationRequest, client: Client, cookie
     if not client.trusted or "consent" in request.prompt:  # else they have chosen who they are, no more
         if not sso_session.hold(session):
             return Decision(Step.SIGN_IN)
-        consents.remember(user_id=session.account.id, client_id=client.id, scope=request.scope, session_id=session.id)
+        given = consents.given(request.scope, request.resources)
+        consents.remember(user_id=session.account.id, client_id=client.id, given=given, session_id=session.id)
     return _issue(request, client, session)
 
 
@@ -259,6 +260,7 @@ def _issue(request: AuthorizationRequest, client: Client, session: StoredSession
             amr=session.amr,
             sso_session_id=session.id,
             id_claims=request.id_claims,
+            resources=" ".join(one.identifier for one in request.resources),
         )
     )
     return Decision(Step.CODE, code, session)

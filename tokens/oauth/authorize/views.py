@@ -31,7 +31,7 @@ from tokens.oauth.authorize.inputs import DecisionInput
 from tokens.oauth.authorize.request import AuthorizationRequest, Refused, Unanswerable
 from tokens.oauth.authorize.services import Decision, Step
 from tokens.oauth.authorize.state import AccountState, AuthorizationState
-from tokens.oauth.endpoint import MAX_BYTES, unique_parameters
+from tokens.oauth.endpoint import MAX_BYTES, RESOURCE, SEVERAL, unique_parameters
 from tokens.oauth.signed import request_objects
 from tokens.sessions import browser_sessions, sso_session, transport
 from tokens.sessions.browser_sessions import BrowserSession
@@ -281,8 +281,10 @@ async def _read(query: QueryDict) -> tuple[Client, AuthorizationRequest]:
         query = _opened(client, query)
     target = authorization_request.target_of(client, query)
     try:
-        given = unique_parameters(query)
+        given = unique_parameters(query, SEVERAL)
         checked = authorization_request.check(client, given, target, pushed=bool(pushed))
+        if RESOURCE in given or client.resources:
+            checked = await authorization_request.with_targets(client, checked, given.get(RESOURCE, ""))
         wanted = msgspec.structs.replace(checked, pushed=pushed) if pushed else checked
         return client, await authorization_request.with_hint(client, wanted, given.get("id_token_hint"))
     except OAuthError as error:

@@ -1,7 +1,8 @@
 """Units of work on what people have allowed clients: ask for it, remember it, list it, take it back."""
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from django.db import transaction
@@ -14,6 +15,8 @@ from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.errors import NotFound
 from tokens.oauth.models import AuthorizationCode, Consent, DeviceGrant
 from tokens.protocol import scope_set, scope_text
+from tokens.resources import identifiers
+from tokens.resources.queries import Named
 from tokens.rights import DELETE_CONSENTS, VIEW_CONSENTS
 from tokens.sessions import units as sessions
 from tokens.sessions.models import Session
@@ -22,19 +25,54 @@ Reason = Session.RevokeReason
 _NO_USER: Final = "There is no user with this id."
 
 
-def allowed(*, user_id: UUID, client_id: UUID) -> frozenset[str]:
-    """Return the scopes the person has allowed the client, none if they were never asked. 1 query.
+class Allowed(NamedTuple):
+    """What a person has allowed a client: a scope at this server's own audience, and scopes by API."""
+
+    scope: str = ""
+    resources: Mapping[str, str] = MappingProxyType({})
+
+    def covers(self, scope: str, resources: Sequence[Named]) -> bool:
+        """Return whether nothing is asked for that was not allowed, at any of these APIs.
+
+        Args:
+            scope: What a request asks for.
+            resources: The APIs that it names; none for this server's own audience.
+        """
+        if not resources:
+            return scope_set(scope) <= scope_set(self.scope)
+        asked = given(scope, resources)
+        before = {name: scope_set(text) for name, text in self.resources.items()}
+        return scope_set(asked.scope) <= scope_set(self.scope) and all(
+            name in before and scope_set(text) <= before[name] for name, text in asked.resources.items()
+        )
+
+
+def given(scope: str, resources: Sequence[Named]) -> Allowed:
+    """Return what a person allows by saying yes to a request.
+
+    Args:
+        scope: What it asks for.
+        resources: The APIs that it names; none for this server's own audience.
+    """
+    if not resources:
+        return Allowed(scope)
+    by_name = {one.identifier: one.scope for one in resources}
+    return Allowed(by_name.pop(identifiers.own(), ""), by_name)
+
+
+def allowed(*, user_id: UUID, client_id: UUID) -> Allowed:
+    """Return what the person has allowed the client, nothing if they were never asked. 1 query.
 
     Args:
         user_id: The person.
         client_id: The client's primary key.
     """
-    found = Consent.objects.filter(user_id=user_id, client_id=client_id).values_list("scope", flat=True).first()
-    return scope_set(found or "")
+    found = Consent.objects.filter(user_id=user_id, client_id=client_id).values_list("scope", "resources").first()
+    return Allowed(*found) if found is not None else Allowed()
 
 
-def remember(*, user_id: UUID, client_id: UUID, scope: str, session_id: UUID) -> None:
-    """Note that the person has just allowed the client these scopes, in addition to those allowed before.
+def remember(*, user_id: UUID, client_id: UUID, given: Allowed, session_id: UUID) -> None:
+    """Note that the person has just allowed the client this, in addition to what they have allowed before.
 
     3 queries, and a savepoint for the first time. Of two at once, in two tabs, one waits for the other: the second adds
     to what the first has written.
@@ -42,21 +80,29 @@ def remember(*, user_id: UUID, client_id: UUID, scope: str, session_id: UUID) ->
     Args:
         user_id: The person.
         client_id: The client.
-        scope: What was allowed, separated by spaces.
+        given: What was allowed.
         session_id: The SSO session it is done in.
     """
     now = clock.now()
     row, new = Consent.objects.select_for_update().get_or_create(
         user_id=user_id,
         client_id=client_id,
-        defaults={"scope": scope, "created_at": now, "updated_at": now},
+        defaults={"scope": given.scope, "resources": dict(given.resources), "created_at": now, "updated_at": now},
     )
     if not new:
-        row.scope = scope_text(scope_set(row.scope) | scope_set(scope))
+        row.scope = _with(row.scope, given.scope)
+        row.resources = {**row.resources, **{n: _with(row.resources.get(n, ""), s) for n, s in given.resources.items()}}
         row.updated_at = now
-        row.save(update_fields=["scope", "updated_at"])
-    details = {"client": str(client_id), "scope": scope.split()}
+        row.save(update_fields=["scope", "resources", "updated_at"])
+    scopes = scope_set(" ".join((given.scope, *given.resources.values())))
+    details: dict[str, object] = {"client": str(client_id), "scope": sorted(scopes)}
+    if given.resources:
+        details["resources"] = list(given.resources)
     audit.record(Event.CONSENT_GIVEN, actor_id=user_id, user_id=user_id, session_id=session_id, details=details)
+
+
+def _with(before: str, more: str) -> str:
+    return scope_text(scope_set(before) | scope_set(more))
 
 
 def of_person(user_id: UUID) -> list[Consent]:

@@ -11,15 +11,16 @@ from ironauth.infrastructure.db.faults import refers_to_nothing
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.telemetry.logs import get_logger
 from tokens.clients import registry as clients
-from tokens.clients.errors import InvalidClient
+from tokens.clients.errors import InvalidClient, OAuthError
 from tokens.clients.registry import Client
-from tokens.oauth import device_codes
+from tokens.oauth import device_codes, targets
 from tokens.oauth.authorize import state as authorization_state
-from tokens.oauth.authorize.request import AuthorizationRequest
+from tokens.oauth.authorize.request import AuthorizationRequest, with_targets
 from tokens.oauth.authorize.services import Decision, Step
 from tokens.oauth.authorize.state import AuthorizationState
 from tokens.oauth.device import units as device_units
 from tokens.protocol import GrantType, ResponseMode
+from tokens.resources.identifiers import joined
 from tokens.sessions import sso_session
 from tokens.sessions.sso_session import SsoCookie
 
@@ -36,19 +37,25 @@ class Found(NamedTuple):
     state: AuthorizationState
 
 
-async def begin(*, client: Client, scope: str, jkt: str) -> tuple[str, str]:
-    """Return the codes of a new waiting device: its own, and the person's. 2 queries.
+async def begin(*, client: Client, scope: str, jkt: str, asked: str = "") -> tuple[str, str]:
+    """Return the codes of a new waiting device: its own, and the person's. 2 queries, one more with resources.
 
     Args:
         client: The device's client.
         scope: What the device asks for, judged.
         jkt: The thumbprint of the key that its tokens are bound to (RFC 9449); "" for none.
+        asked: The parameters ``resource``, separated by spaces, not judged.
 
     Raises:
         InvalidClient: the client has been deleted meanwhile.
+        OAuthError: As ``targets.named``.
     """
+    resources = ""
+    if asked or client.resources:
+        scope, named = await targets.named(client, asked, scope)
+        resources = joined(one.identifier for one in named)
     try:
-        codes = await database().write(device_units.begin, client=client, scope=scope, jkt=jkt)
+        codes = await database().write(device_units.begin, client=client, scope=scope, jkt=jkt, resources=resources)
     except IntegrityError as error:
         if not refers_to_nothing(error):
             raise
@@ -93,6 +100,11 @@ async def find(*, typed: str, address: str, cookie: SsoCookie | None) -> Found |
         login_hint="",
         hint_sub="",
     )
+    if waiting.resources:
+        try:
+            asked = await with_targets(client, asked, waiting.resources)
+        except OAuthError:  # its APIs, or the client's right to them, have gone meanwhile
+            return None
     return Found(client, authorization_state.begin(asked, device=user_code))
 
 
@@ -118,7 +130,12 @@ async def allow(state: AuthorizationState, client: Client, cookie: SsoCookie | N
     if cookie is None or cookie.session_id != state.session_id:
         return None
     done = await database().write(
-        device_units.allow, client=client, user_code=state.device, scope=state.request.scope, cookie=cookie
+        device_units.allow,
+        client=client,
+        user_code=state.device,
+        scope=state.request.scope,
+        cookie=cookie,
+        resources=state.request.resources,
     )
     if done:
         log.info("device_allowed", client_id=client.client_id, session_id=str(cookie.session_id))

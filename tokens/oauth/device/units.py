@@ -4,6 +4,7 @@ Outcomes are return values: a unit that raised would roll back what it has writt
 """
 
 import enum
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final, NamedTuple
 
@@ -21,6 +22,7 @@ from tokens.clients.registry import Client
 from tokens.oauth import device_codes
 from tokens.oauth.consent import units as consents
 from tokens.oauth.models import DeviceGrant
+from tokens.resources.queries import Aim, Named, aimed
 from tokens.sessions import sso_session
 from tokens.sessions.client_sessions import ConsentedAccess, open_client_session
 from tokens.sessions.queries import OpenedSession
@@ -42,30 +44,34 @@ class Outcome(enum.StrEnum):
     DENIED = "denied"
     PENDING = "pending"
     TOO_SOON = "too_soon"
+    TARGET = "target"  # no token is given out for the APIs that it asks for
     INACTIVE = "inactive"  # the person was deactivated, or has ended all sessions or the SSO session, since
 
 
 class Polled(NamedTuple):
-    """The outcome; ``opened`` exactly when it is GRANTED."""
+    """The outcome; ``opened`` exactly when it is GRANTED. ``aim``: as of a code's redemption."""
 
     outcome: Outcome
     opened: OpenedSession | None = None
+    aim: Aim | None = None
 
 
 class Waiting(NamedTuple):
-    """A device that waits: for which client, and with which scope."""
+    """A device that waits: for which client, with which scope, and for which APIs."""
 
     client_id: str
     scope: str
+    resources: str
 
 
-def begin(*, client: Client, scope: str, jkt: str) -> tuple[str, str]:
+def begin(*, client: Client, scope: str, jkt: str, resources: str = "") -> tuple[str, str]:
     """Store a waiting device; return its code, and the one for the person. 2 queries.
 
     Args:
         client: The device's client.
         scope: What the device asks for, judged.
         jkt: The thumbprint of the key that its tokens are bound to (RFC 9449); "" for none.
+        resources: The APIs that they are for, judged; "" for this server's own audience.
 
     Raises:
         IntegrityError: the client was deleted meanwhile.
@@ -80,6 +86,7 @@ def begin(*, client: Client, scope: str, jkt: str) -> tuple[str, str]:
         client_id=client.id,
         scope=scope,
         dpop_jkt=jkt,
+        resources=resources,
         interval_s=INTERVAL_S,
         created_at=now,
         expires_at=now + timedelta(seconds=LIFE_S),
@@ -89,11 +96,13 @@ def begin(*, client: Client, scope: str, jkt: str) -> tuple[str, str]:
 
 def find(*, user_code: str) -> Waiting | None:
     """Return the device that waits for this code, None when none does (any more). 1 query."""
-    row = _waiting(user_code).values_list("client_id", "scope").first()
-    return None if row is None else Waiting(str(row[0]), row[1])
+    row = _waiting(user_code).values_list("client_id", "scope", "resources").first()
+    return None if row is None else Waiting(str(row[0]), *row[1:])
 
 
-def allow(*, client: Client, user_code: str, scope: str, cookie: SsoCookie) -> bool | None:
+def allow(
+    *, client: Client, user_code: str, scope: str, cookie: SsoCookie, resources: Sequence[Named] = ()
+) -> bool | None:
     """Let the device have what was shown to the person of this cookie; one transaction.
 
     True when it will get it, False when nobody waits any more, None when nobody is signed in with the cookie.
@@ -103,6 +112,7 @@ def allow(*, client: Client, user_code: str, scope: str, cookie: SsoCookie) -> b
         user_code: The person's code, normalised.
         scope: What the person was shown.
         cookie: The SSO cookie of the person's browser, not yet judged.
+        resources: The APIs that they were shown.
     """
     session = sso_session.find(cookie)
     if session is None or not sso_session.hold(session):
@@ -124,7 +134,8 @@ def allow(*, client: Client, user_code: str, scope: str, cookie: SsoCookie) -> b
         return False
     sso_session.touch(session)
     if not client.trusted:
-        consents.remember(user_id=person, client_id=client.id, scope=scope, session_id=session.id)
+        given = consents.given(scope, resources)
+        consents.remember(user_id=person, client_id=client.id, given=given, session_id=session.id)
     details = {"client": client.client_id, "scope": scope.split()}
     audit.record(Event.DEVICE_ALLOWED, actor_id=person, user_id=person, session_id=session.id, details=details)
     return True
@@ -170,10 +181,12 @@ def note(*, client: Client, device_code: str) -> None:
     waiting.update(polled_at=clock.now())
 
 
-def poll(*, client: Client, device_code: str, jkt: str, session_jkt: str, context: ClientContext) -> Polled:
+def poll(
+    *, client: Client, device_code: str, jkt: str, session_jkt: str, context: ClientContext, resources: str = ""
+) -> Polled:
     """Return what a device is told whose person has said yes, as ``look`` found; the first to ask gets the session.
 
-    6 queries.
+    6 queries, one more where resources are named.
 
     Args:
         client: The device's client.
@@ -181,6 +194,7 @@ def poll(*, client: Client, device_code: str, jkt: str, session_jkt: str, contex
         jkt: The key that was proved, "" for none.
         session_jkt: The key its session is to be bound to, "" for none.
         context: Where the device is.
+        resources: The APIs that the access token is to be for, "" for all that were allowed.
 
     Raises:
         IntegrityError: the user or client was deleted meanwhile.
@@ -189,7 +203,13 @@ def poll(*, client: Client, device_code: str, jkt: str, session_jkt: str, contex
     outcome = _told(row, jkt)
     if row is None or outcome is not None:
         return Polled(outcome or Outcome.UNKNOWN)
-    return _granted(row, client, session_jkt, context)
+    aim = None
+    if row.resources or resources or client.resources:
+        aim = aimed(granted=row.resources, asked=resources, allowed=client.resources)
+        if aim is None:
+            return Polled(Outcome.TARGET)
+    polled = _granted(row, client, session_jkt, context)
+    return polled if aim is None else polled._replace(aim=aim)
 
 
 def _of_device(client: Client, device_code: str) -> DeviceGrant | None:
@@ -223,7 +243,9 @@ def _granted(row: DeviceGrant, client: Client, session_jkt: str, context: Client
     if account is None or not account.user.is_active or account.session_epoch != row.epoch:
         return Polled(Outcome.INACTIVE)
     left = client.allowed_of(row.scope)
-    consented = ConsentedAccess(account, left, row.authenticated_at, row.amr, row.sso_session_id, session_jkt)
+    consented = ConsentedAccess(
+        account, left, row.authenticated_at, row.amr, row.sso_session_id, session_jkt, row.resources
+    )
     opened = open_client_session(
         client=client, consented=consented, context=context, session_id=session_id, elsewhere=True
     )

@@ -10,7 +10,7 @@ from ironauth.infrastructure.http import client_context
 from tokens.access.credentials import refuse_login_csrf
 from tokens.clients import dpop
 from tokens.clients.authentication import admit_public, authenticate
-from tokens.clients.errors import InvalidDpopProof, InvalidScope, UnauthorizedClient
+from tokens.clients.errors import InvalidDpopProof, InvalidScope, InvalidTarget, UnauthorizedClient
 from tokens.clients.registry import Client
 from tokens.oauth import device_codes
 from tokens.oauth.authorize import pages as authorize_pages
@@ -20,7 +20,7 @@ from tokens.oauth.authorize.state import AuthorizationState
 from tokens.oauth.authorize.views import ConsentView, OAuthPage
 from tokens.oauth.device import services as devices
 from tokens.oauth.device.units import INTERVAL_S, LIFE_S
-from tokens.oauth.endpoint import OAuthEndpoint, refusals
+from tokens.oauth.endpoint import RESOURCE, SEVERAL, OAuthEndpoint, refusals
 from tokens.oauth.inputs import DeviceInput
 from tokens.protocol import GrantType
 from tokens.sessions import sso_session
@@ -40,11 +40,16 @@ class DeviceAuthorization(msgspec.Struct, frozen=True):
 class DeviceAuthorizationView(OAuthEndpoint):
     """POST /oauth/device_authorization."""
 
+    several = SEVERAL
+
     @extend_schema(
         operation_id="oauth_device_authorization",
         summary="Begin to sign in on a device without a browser",
         request={"application/x-www-form-urlencoded": DeviceInput},
-        responses={200: DeviceAuthorization, **refusals(UnauthorizedClient, InvalidScope, InvalidDpopProof)},
+        responses={
+            200: DeviceAuthorization,
+            **refusals(UnauthorizedClient, InvalidScope, InvalidTarget, InvalidDpopProof),
+        },
     )
     async def post(self, request: ApiRequest) -> HttpResponse:
         """Answer with two codes: one the device asks `/oauth/token` with, one its person types at `/oauth/device`."""
@@ -55,7 +60,9 @@ class DeviceAuthorizationView(OAuthEndpoint):
             raise UnauthorizedClient
         scope = authorization_request.scope_of(client, parameters.get("scope", ""))
         jkt = await dpop.key_of_client(request._request, client)  # noqa: SLF001 - Django's request
-        device_code, user_code = await devices.begin(client=client, scope=scope, jkt=jkt)
+        device_code, user_code = await devices.begin(
+            client=client, scope=scope, jkt=jkt, asked=parameters.get(RESOURCE, "")
+        )
         page, shown = f"{settings.IRONAUTH_ISSUER}/oauth/device", device_codes.shown(user_code)
         begun = DeviceAuthorization(device_code, shown, page, f"{page}?user_code={shown}", LIFE_S, INTERVAL_S)
         return HttpResponse(msgspec.json.encode(begun), content_type="application/json")

@@ -9,7 +9,7 @@ from ironauth.infrastructure.cache.two_level import token_cache
 from ironauth.infrastructure.db.faults import refers_to_nothing
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.telemetry.logs import get_logger
-from tokens.clients.errors import AccessDenied, AuthorizationPending, ExpiredToken, OAuthError, SlowDown
+from tokens.clients.errors import AccessDenied, AuthorizationPending, ExpiredToken, InvalidTarget, OAuthError, SlowDown
 from tokens.keys.store import key_store
 from tokens.oauth.device import counts as device_counts
 from tokens.oauth.device import units as device_units
@@ -21,6 +21,7 @@ _REFUSALS: Final[Mapping[Outcome, type[OAuthError]]] = {
     Outcome.TOO_SOON: SlowDown,
     Outcome.DENIED: AccessDenied,
     Outcome.EXPIRED: ExpiredToken,
+    Outcome.TARGET: InvalidTarget,
 }
 
 log = get_logger()
@@ -64,7 +65,8 @@ async def by_device_code(asked: TokenRequest) -> TokenResponse:
     log.info("device_code_redeemed", outcome=polled.outcome.value, client_id=asked.client.client_id)
     if polled.opened is None:
         await refuse(asked)
-    return await answer(asked, polled.opened, key, mark, scope=polled.opened.scope, id_key=id_key)
+    opened, aim = polled.opened, polled.aim
+    return await answer(asked, opened, key, mark, scope=opened.scope, id_key=id_key, aim=aim)
 
 
 async def _polled(asked: TokenRequest, device_code: str) -> Polled:
@@ -77,6 +79,7 @@ async def _polled(asked: TokenRequest, device_code: str) -> Polled:
             jkt=asked.jkt,
             session_jkt=asked.session_jkt,
             context=asked.context,
+            resources=asked.resources,
         )
     except IntegrityError as error:
         if not refers_to_nothing(error):

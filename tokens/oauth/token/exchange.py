@@ -6,8 +6,6 @@ no more than the one that was shown, lives no longer, and ends with the same ses
 
 from typing import Final, NamedTuple
 
-from django.conf import settings
-
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event
 from ironauth.infrastructure.db.unit_of_work import database
@@ -15,15 +13,16 @@ from ironauth.infrastructure.telemetry.logs import get_logger
 from tokens.access import codec
 from tokens.access.codec import Actor
 from tokens.clients import subjects
-from tokens.clients.errors import InvalidRequest, InvalidScope, InvalidTarget, UnauthorizedClient
+from tokens.clients.errors import InvalidRequest, InvalidScope, UnauthorizedClient
 from tokens.errors import ActingSession, InvalidToken
 from tokens.keys.store import key_store
-from tokens.oauth.token.response import TokenRequest, TokenResponse
+from tokens.oauth import targets
+from tokens.oauth.token.response import TokenRequest, TokenResponse, life_s
 from tokens.principal import Principal
 from tokens.protocol import Scope, scope_set, scope_text
+from tokens.resources.queries import Aim
 from tokens.sessions import access_tokens, authentication
 from tokens.sessions.access_tokens import IssuedToken
-from tokens.sessions.client_sessions import access_token_s
 
 ACCESS_TOKEN: Final = "urn:ietf:params:oauth:token-type:access_token"  # noqa: S105 - RFC 8693 §3
 #: Clients that may act for one another in a row; each makes the token 60 bytes longer.
@@ -48,7 +47,7 @@ async def by_exchange(asked: TokenRequest) -> TokenResponse:
         UnauthorizedClient: a public client.
         InvalidRequest: a token that is not good, not a person's, or bound to a key that was not proved, for another
             type, for an actor token, and for more than four actors in a row (RFC 8693 §2.2.2).
-        InvalidTarget: another audience.
+        InvalidTarget: an API that is not registered, or not for this client.
         InvalidScope: more than both have, and for none.
     """
     client = asked.client
@@ -56,17 +55,19 @@ async def by_exchange(asked: TokenRequest) -> TokenResponse:
         raise UnauthorizedClient
     _check_types(asked)
     shown = await _shown(asked.required("subject_token"), asked.jkt)
-    scope = _scope(asked, shown.person)
-    key = await key_store().signing()
+    aim = await targets.aim_of(client, " ".join(filter(None, (asked.resources, asked.parameters.get("audience")))))
+    scope = _scope(asked, shown.person, aim)
+    key = await targets.key_for(aim, await key_store().signing())
     issued = access_tokens.of_person(
         shown.person,
         key,
         client_id=client.id,
         subject=subjects.subject_id(client, shown.person.id),
         scope=scope,
-        life_s=access_token_s(client),
+        life_s=life_s(client, aim),
         act=Actor(client.client_id, shown.act),
         jkt=asked.jkt,
+        aim=aim,
     )
     await _tell(asked, shown.person, scope)
     return _answer(asked, issued, scope)
@@ -81,10 +82,6 @@ def _check_types(asked: TokenRequest) -> None:
         raise InvalidRequest(f"Only access tokens of this server are exchanged: subject_token_type={ACCESS_TOKEN}.")
     if given.get("requested_token_type", ACCESS_TOKEN) != ACCESS_TOKEN:
         raise InvalidRequest(f"Only access tokens are given out: leave requested_token_type out, or {ACCESS_TOKEN}.")
-    if {given.get(name, settings.IRONAUTH_AUDIENCE) for name in ("audience", "resource")} != {
-        settings.IRONAUTH_AUDIENCE
-    }:
-        raise InvalidTarget
 
 
 async def _shown(token: str, jkt: str) -> _Shown:
@@ -110,9 +107,10 @@ async def _shown(token: str, jkt: str) -> _Shown:
     return _Shown(person, act)
 
 
-def _scope(asked: TokenRequest, person: Principal) -> str:
+def _scope(asked: TokenRequest, person: Principal, aim: Aim | None) -> str:
     """Return the scope of the new token; raise ``InvalidScope`` for more than both have, or nothing."""
     both = scope_set(person.scope) & asked.client.scopes - {Scope.OFFLINE_ACCESS.value}
+    both = both if aim is None or aim.offered is None else both & aim.offered
     wanted = scope_set(asked.parameters.get("scope", "")) or both
     if not wanted or not wanted <= both:
         raise InvalidScope

@@ -12,17 +12,18 @@ from ironauth.infrastructure.cache.two_level import token_cache
 from ironauth.infrastructure.db.faults import refers_to_nothing
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.telemetry.logs import get_logger
-from tokens.clients.errors import InvalidScope, UnauthorizedClient
+from tokens.clients.errors import InvalidScope, InvalidTarget, UnauthorizedClient
 from tokens.keys.store import key_store
-from tokens.oauth import codes
+from tokens.oauth import codes, targets
 from tokens.oauth.codes import PresentedCode, Redemption
 from tokens.oauth.token.device_grant import by_device_code
 from tokens.oauth.token.exchange import by_exchange
-from tokens.oauth.token.response import TokenRequest, TokenResponse, answer, id_key_for, refuse
+from tokens.oauth.token.response import TokenRequest, TokenResponse, answer, id_key_for, life_s, refuse
 from tokens.protocol import GrantType, Scope, scope_set, scope_text
 from tokens.sessions import access_tokens, refresh_token
 from tokens.sessions.refresh import units as refresh_units
 from tokens.sessions.refresh.queries import Outcome
+from tokens.sessions.refresh.units import Wanted
 
 #: What only a person can allow: a client that asks for itself has none of it.
 ABOUT_PEOPLE: Final = frozenset({Scope.OPENID.value, Scope.OFFLINE_ACCESS.value, Scope.ACCOUNT.value})
@@ -43,25 +44,28 @@ async def by_code(asked: TokenRequest) -> TokenResponse:
     """
     code, verifier = asked.required("code"), asked.parameters.get("code_verifier", "")
     redirect_uri = asked.parameters.get("redirect_uri", "") if verifier else asked.required("redirect_uri")
-    presented = PresentedCode(code, redirect_uri, verifier, asked.jkt, asked.session_jkt)
+    presented = PresentedCode(code, redirect_uri, verifier, asked.jkt, asked.session_jkt, asked.resources)
     mark = token_cache().mark()
     key, id_key = await key_store().signing(), await id_key_for(asked.client, asked.client.scopes)
     redeemed = await _redeemed(presented, asked)
     event = log.warning if redeemed.outcome is codes.Outcome.REUSED else log.info
     event("code_redeemed", outcome=redeemed.outcome.value, client_id=asked.client.client_id)
+    if redeemed.outcome is codes.Outcome.TARGET:
+        raise InvalidTarget
     if redeemed.opened is None:
         await refuse(asked)
-    opened, nonce, named = redeemed.opened, redeemed.nonce, redeemed.id_claims
-    return await answer(asked, opened, key, mark, scope=opened.scope, nonce=nonce, named=named, id_key=id_key)
+    opened, nonce, named, aim = redeemed.opened, redeemed.nonce, redeemed.id_claims, redeemed.aim
+    return await answer(asked, opened, key, mark, scope=opened.scope, nonce=nonce, named=named, id_key=id_key, aim=aim)
 
 
 async def by_refresh_token(asked: TokenRequest) -> TokenResponse:
     """Exchange a refresh token, by the rules of all refresh tokens (``sessions.refresh.units``). One unit of work.
 
-    ``scope`` may ask for less, for this access token alone; what staff have taken from the client is left out.
+    ``scope`` and ``resource`` may ask for less, for this access token alone; what staff have taken from the client is
+    left out.
 
     Raises:
-        InvalidScope: It asks for more; the token stays as it was.
+        InvalidScope: It asks for more; the token stays as it was. ``InvalidTarget`` likewise.
         InvalidGrant: The token is unknown, expired, revoked, used before or another client's.
         SigningKeyMissing: (503) before anything is changed.
     """
@@ -78,7 +82,7 @@ async def by_refresh_token(asked: TokenRequest) -> TokenResponse:
         refresh_units.rotate,
         parsed=parsed,
         client_id=client.client_id,
-        wanted=wanted,
+        wanted=Wanted(wanted, asked.resources, client.resources),
         idle_s=client.session_idle_s,
         grace_s=client.rules.grace_s if asked.jkt else 0,
         jkt=asked.jkt,
@@ -87,16 +91,19 @@ async def by_refresh_token(asked: TokenRequest) -> TokenResponse:
     event("refresh", outcome=rotation.outcome.value, session_id=str(parsed.session_id), client_id=client.client_id)
     if rotation.outcome is Outcome.WIDER:
         raise InvalidScope
+    if rotation.outcome is Outcome.TARGET:
+        raise InvalidTarget
     if rotation.opened is None:
         await refuse(asked)
     scope = scope_text(wanted) or client.allowed_of(rotation.opened.scope)
-    return await answer(asked, rotation.opened, key, mark, scope=scope, id_key=id_key)
+    return await answer(asked, rotation.opened, key, mark, scope=scope, id_key=id_key, aim=rotation.aim)
 
 
 async def by_client_credentials(asked: TokenRequest) -> TokenResponse:
     """Give a client a token for itself: without refresh token (RFC 6749 §4.4.3), without ID token. No query.
 
-    Without ``scope`` it has all the client may have that is not about a person; other scopes are ignored.
+    One query with a resource. Without ``scope`` it has all the client may have that is not about a person; other scopes
+    are ignored.
 
     Raises:
         UnauthorizedClient: a public client.
@@ -105,11 +112,13 @@ async def by_client_credentials(asked: TokenRequest) -> TokenResponse:
     client = asked.client
     if client.is_public:
         raise UnauthorizedClient
+    aim = await targets.aim_of(client, asked.resources)
     own = client.scopes - ABOUT_PEOPLE
+    own = own if aim is None else scope_set(aim.scope_of(scope_text(own)))
     wanted = asked.parameters.get("scope", "")
     scope = client.granted_of(wanted, own) if wanted.split() else scope_text(own)
-    key = await key_store().signing()
-    access = access_tokens.of_client(client.id, key, scope=scope, life_s=client.access_token_s, jkt=asked.jkt)
+    key = await targets.key_for(aim, await key_store().signing())
+    access = access_tokens.of_client(client.id, key, scope=scope, life_s=life_s(client, aim), jkt=asked.jkt, aim=aim)
     log.info("client_token_issued", client_id=client.client_id)
     return TokenResponse(access.text, asked.token_type, access.expires_in, scope)
 

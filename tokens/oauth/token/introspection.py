@@ -1,7 +1,8 @@
 """What a token stands for, asked by clients (RFC 7662): one answer for everything that is not active, no oracle.
 
-A client may ask about its own tokens, a resource server about everybody's access tokens. These are looked up where the
-API itself looks. So a warm one costs no query, and a revoked one is inactive within the same bound.
+A client may ask about its own tokens, a resource server about everybody's access tokens for the APIs that it is. These
+are looked up where the API itself looks. So a warm one costs no query, and a revoked one is inactive within the same
+bound.
 """
 
 from collections.abc import Set as AbstractSet
@@ -18,8 +19,10 @@ from tokens.clients import subjects
 from tokens.clients import tokens as client_tokens
 from tokens.clients.registry import Client
 from tokens.errors import InvalidToken
+from tokens.oauth.token import shown
 from tokens.principal import Principal
 from tokens.protocol import Scope, scope_set, scope_text
+from tokens.resources import identifiers
 from tokens.sessions import authentication, refresh_token
 from tokens.sessions.refresh import queries as refresh_queries
 from tokens.sessions.refresh_token import ParsedRefreshToken
@@ -44,7 +47,7 @@ class Introspection(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tru
     scope: str = ""
     username: str = ""
     token_type: str = ""
-    aud: str = ""
+    aud: str | tuple[str, ...] = ""
     iat: int | None = None
     jti: str = ""
     sid: UUID | None = None
@@ -70,7 +73,15 @@ async def introspect(*, token: str, caller: Client) -> Introspection | None:
     if parsed is not None:
         return await _of_refresh_token(parsed, caller)
     found = await _of_access_token(token)
-    return found if found is not None and (caller.resource_server or found.client_id == caller.client_id) else None
+    return found if found is not None and _may_ask(caller, found) else None
+
+
+def _may_ask(caller: Client, found: Introspection) -> bool:
+    """Return whether the token is the caller's own, or for an API that the caller is."""
+    if found.client_id == caller.client_id:
+        return True
+    audience = identifiers.listed(found.aud)
+    return caller.resource_server and not frozenset(audience).isdisjoint(caller.serves or (identifiers.own(),))
 
 
 async def _of_access_token(token: str) -> Introspection | None:
@@ -78,11 +89,11 @@ async def _of_access_token(token: str) -> Introspection | None:
     try:
         principal = authentication.known(token)
         if principal is None:
-            verified = await authentication.decoded(token)
+            verified = await shown.decoded(token)
             if verified.claims.sid is None:
                 return await _of_client_token(verified.claims)
             # The caller is told of staff who act as the person, in ``act``.
-            principal = await authentication.verify(token, verified, of_staff_too=True)
+            principal = await shown.principal_of(token, verified)
     except InvalidToken:
         return None
     # The principal is this very text's, which was verified: its other claims need no second look.

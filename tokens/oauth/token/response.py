@@ -13,8 +13,10 @@ from tokens.clients import subjects
 from tokens.clients.errors import InvalidGrant, InvalidRequest
 from tokens.clients.registry import Client
 from tokens.keys.key_set import ActiveKey
-from tokens.oauth import id_tokens
+from tokens.oauth import id_tokens, targets
+from tokens.oauth.endpoint import RESOURCE
 from tokens.protocol import GrantType, Scope, scope_set
+from tokens.resources.queries import Aim
 from tokens.sessions import access_tokens
 from tokens.sessions.client_sessions import access_token_s
 from tokens.sessions.queries import OpenedSession
@@ -41,6 +43,11 @@ class TokenRequest(NamedTuple):
         if value is None:
             raise InvalidRequest(f"The parameter {name} is missing.")
         return value
+
+    @property
+    def resources(self) -> str:
+        """The APIs that the access token is to be for (RFC 8707), separated by spaces; "" where none is named."""
+        return self.parameters.get(RESOURCE, "")
 
     @property
     def token_type(self) -> Literal["Bearer", "DPoP"]:
@@ -84,6 +91,17 @@ async def id_key_for(client: Client, scopes: AbstractSet[str]) -> ActiveKey | No
     return await id_tokens.signing_key(client) if Scope.OPENID in scopes else None
 
 
+def life_s(client: Client, aim: Aim | None) -> int:
+    """Return how long an access token of the client lives that is for this, in seconds.
+
+    Args:
+        client: The client.
+        aim: What the token is for; None for this server's own audience.
+    """
+    own = access_token_s(client)
+    return own if aim is None or aim.life_s is None else min(own, aim.life_s)
+
+
 async def answer(
     asked: TokenRequest,
     opened: OpenedSession,
@@ -94,6 +112,7 @@ async def answer(
     nonce: str = "",
     named: str = "",
     id_key: ActiveKey | None = None,
+    aim: Aim | None = None,
 ) -> TokenResponse:
     """Return the tokens of a session's grant.
 
@@ -106,11 +125,14 @@ async def answer(
         nonce: The authorization request's, "" for none.
         named: The personal claims that the authorization request named for the ID token.
         id_key: What signs the ID token, if it was looked up before.
+        aim: What the access token is for; None for this server's own audience.
     """
     client = asked.client
+    if aim is not None:
+        scope, key = aim.scope_of(scope), await targets.key_for(aim, key)
     subject = subjects.subject_id(client, opened.account.id)
     access = access_tokens.of_session(
-        opened, key, mark, subject=subject, scope=scope, life_s=access_token_s(client), jkt=asked.jkt
+        opened, key, mark, subject=subject, scope=scope, life_s=life_s(client, aim), jkt=asked.jkt, aim=aim
     )
     id_token = ""
     if Scope.OPENID in scope_set(scope):

@@ -2,10 +2,12 @@
 
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.telemetry.logs import get_logger
+from tokens.access.codec import VerifiedToken
 from tokens.clients import tokens as client_tokens
 from tokens.clients.errors import UnsupportedTokenType
 from tokens.clients.registry import Client
 from tokens.errors import InvalidToken
+from tokens.oauth.token import shown
 from tokens.principal import Principal
 from tokens.sessions import authentication, refresh_token
 from tokens.sessions import units as sessions
@@ -36,9 +38,10 @@ async def revoke(*, token: str, caller: Client) -> None:
         await _revoke_refresh_token(parsed, caller)
         return
     try:
-        claims = (await authentication.decoded(token)).claims
+        verified = await shown.decoded(token)
     except InvalidToken:
         return
+    claims = verified.claims
     if claims.client_id != caller.client_id:
         return
     if claims.act is not None:  # its session is another client's
@@ -47,16 +50,16 @@ async def revoke(*, token: str, caller: Client) -> None:
         if await database().write(client_tokens.revoke, claims=claims):
             log.info("client_token_revoked", client_id=caller.client_id)
         return
-    principal = await _live(token)
+    principal = await _live(token, verified)
     if principal is not None:
         await database().write(sessions.sign_out, session_id=principal.session_id, user_id=principal.id)
         log.info("session_revoked", session_id=str(principal.session_id), client_id=caller.client_id)
 
 
-async def _live(token: str) -> Principal | None:
+async def _live(token: str, verified: VerifiedToken) -> Principal | None:
     """Return whose the token is while its session lives."""
     try:
-        return authentication.known(token) or await authentication.verify(token)
+        return authentication.known(token) or await shown.principal_of(token, verified)
     except InvalidToken:
         return None
 

@@ -24,7 +24,7 @@ from tokens.clients.errors import (
     UnsupportedGrantType,
     UnsupportedTokenType,
 )
-from tokens.oauth.endpoint import OAuthEndpoint, refusals
+from tokens.oauth.endpoint import SEVERAL, OAuthEndpoint, refusals
 from tokens.oauth.inputs import TokenInput, TokenQuestion
 from tokens.oauth.signed import responses as signed
 from tokens.oauth.token import device_grant, introspection, revocation
@@ -36,6 +36,8 @@ from tokens.protocol import GrantType
 
 class TokenView(OAuthEndpoint):
     """POST /oauth/token."""
+
+    several = SEVERAL
 
     @extend_schema(
         operation_id="oauth_token",

@@ -6,7 +6,7 @@ token calls for (security-bar finding 11). The service raises after the commit.
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import NamedTuple
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from django.conf import settings
@@ -18,6 +18,7 @@ from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.db.unit_of_work import about_to_commit, raise_if_timed_out
 from ironauth.infrastructure.telemetry.logs import get_logger
 from tokens.protocol import scope_set
+from tokens.resources.queries import Aim, aimed
 from tokens.sessions import ending, refresh_token
 from tokens.sessions import queries as session_queries
 from tokens.sessions import units as sessions
@@ -36,17 +37,35 @@ SESSION_OVER = frozenset({Outcome.REUSE, Outcome.EXPIRED, Outcome.REVOKED, Outco
 
 @dataclass(frozen=True, slots=True)
 class Rotation:
-    """The outcome of a refresh; ``opened`` exactly when it is ROTATED or GRACE."""
+    """The outcome of a refresh; ``opened`` exactly when it is ROTATED or GRACE.
+
+    ``aim``: what the access token is for; None for this server's own audience.
+    """
 
     outcome: Outcome
     opened: OpenedSession | None = None
+    aim: Aim | None = None
+
+
+class Wanted(NamedTuple):
+    """What a refresh asks for: scopes and APIs that the session has, less than all of them or, empty, all.
+
+    ``allowed``: the APIs that the client may ask for; empty for all.
+    """
+
+    scopes: frozenset[str] = frozenset()
+    resources: str = ""
+    allowed: tuple[str, ...] = ()
+
+
+ALL: Final = Wanted()
 
 
 def rotate(
     *,
     parsed: ParsedRefreshToken,
     client_id: str = FIRST_PARTY_CLIENT,
-    wanted: frozenset[str] = frozenset(),
+    wanted: Wanted = ALL,
     idle_s: int | None = None,
     grace_s: int = 0,
     jkt: str = "",
@@ -55,12 +74,13 @@ def rotate(
 
     Needs no transaction: the update names the generation that was read, so it takes effect once or not at all. A
     deactivation committed between the two leaves one pair of tokens of the old epoch, which nothing here accepts.
-    2 queries (session with user and roles, update); one more when another refresh of the same token won the race.
+    2 queries (session with user and roles, update); one more when another refresh of the same token won the race, and
+    where resources are named.
 
     Args:
         parsed: The token.
         client_id: The client that shows it; the session has to be its.
-        wanted: Scopes the session must have; it is left alone when it has not.
+        wanted: What the session must have; it is left alone when it has not.
         idle_s: The client's own limit, in seconds; None: the settings'.
         grace_s: Seconds for which the predecessor of the newest token still works, where the setting says less.
         jkt: The key that was proved; without the session's own it is left alone, whatever token was shown.
@@ -84,7 +104,7 @@ def _rotate(
     session: StoredSession | None,
     parsed: ParsedRefreshToken,
     client_id: str,
-    wanted: frozenset[str],
+    wanted: Wanted,
     idle_s: int | None,
     grace_s: int,
 ) -> Rotation | None:
@@ -96,13 +116,18 @@ def _rotate(
     is_current = parsed.generation == session.generation
     if not is_current and not in_grace(session, parsed, now, grace_s):
         return _reused(session)
-    if not wanted <= scope_set(session.scope):
+    if not wanted.scopes <= scope_set(session.scope):
         return Rotation(Outcome.WIDER)
+    aim = None
+    if session.resources or wanted.resources or wanted.allowed:
+        aim = aimed(granted=session.resources, asked=wanted.resources, allowed=wanted.allowed)
+        if aim is None:
+            return Rotation(Outcome.TARGET)
     if not is_current:
-        return Rotation(Outcome.GRACE, sessions.opened(session, session.account))
+        return Rotation(Outcome.GRACE, sessions.opened(session, session.account), aim)
     idle_end = sessions.idle_end(now, session.absolute_expires_at, idle_s)
     advanced = session_queries.advance(session, now=now, idle_end=idle_end)
-    return None if advanced is None else Rotation(Outcome.ROTATED, sessions.opened(advanced, advanced.account))
+    return None if advanced is None else Rotation(Outcome.ROTATED, sessions.opened(advanced, advanced.account), aim)
 
 
 class Named(NamedTuple):

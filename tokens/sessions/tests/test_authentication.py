@@ -175,14 +175,14 @@ async def test_a_key_that_is_dropped_while_the_session_is_looked_up(
     api: httpx.AsyncClient, pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A token whose signature was good a moment ago is refused, and not kept, when its key has gone meanwhile."""
-    look_up = authentication._confirmed
+    look_up = authentication.confirmed
 
     async def look_up_and_drop(*given: Any) -> Any:
         found = await look_up(*given)
         key_store()._keys = build_key_set([], now=clock.unix())
         return found
 
-    monkeypatch.setattr(authentication, "_confirmed", look_up_and_drop)
+    monkeypatch.setattr(authentication, "confirmed", look_up_and_drop)
     with pytest.raises(InvalidToken) as caught:
         await authentication.verify(pair["access_token"])
     assert caught.value.reason == "kid"

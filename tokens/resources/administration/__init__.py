@@ -1,0 +1,1 @@
+"""The registered APIs for staff and machines."""

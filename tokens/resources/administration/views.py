@@ -1,0 +1,116 @@
+"""Registered APIs over HTTP: input, one service call, output. Scopes: ``resources:read``, ``resources:write``."""
+
+from typing import ClassVar
+from uuid import UUID
+
+from drf_spectacular.utils import extend_schema
+from rest_framework.permissions import IsAuthenticated
+from rest_framework.response import Response
+
+from accounts.access.permissions import StaffPermission, StaffView, caller_id
+from accounts.errors import StepUpRequired
+from accounts.users import step_up
+from accounts.users.signed_in import signed_in
+from ironauth.infrastructure.api.parsers import NoParameters, validated_query
+from ironauth.infrastructure.api.views import ApiRequest
+from ironauth.infrastructure.core.errors import NotFound, PermissionDenied, ValidationFailed
+from tokens.resources.administration import services
+from tokens.resources.administration.inputs import ResourceCreateInput, ResourcePatchInput
+from tokens.resources.administration.outputs import ResourceOut
+from tokens.rights import ADD_RESOURCES, CHANGE_RESOURCES, DELETE_RESOURCES, VIEW_RESOURCES
+
+
+class ResourcePermission(StaffPermission):
+    """Rights over registered APIs."""
+
+    needed: ClassVar[dict[str, str]] = {
+        "GET": VIEW_RESOURCES, "POST": ADD_RESOURCES, "PATCH": CHANGE_RESOURCES, "DELETE": DELETE_RESOURCES,
+    }  # fmt: skip
+
+
+class ResourcesView(StaffView):
+    """All registered APIs."""
+
+    permission_classes = (IsAuthenticated, ResourcePermission)
+    rights_in_unit = frozenset({"GET", "POST"})
+
+    @extend_schema(
+        operation_id="resources_list",
+        summary="List registered APIs",
+        request=None,
+        responses={200: list[ResourceOut], 400: ValidationFailed, 403: PermissionDenied},
+    )
+    async def get(self, request: ApiRequest) -> list[ResourceOut]:
+        """Return the APIs that access tokens can be made for (RFC 8707), by name. Scope: `resources:read`."""
+        validated_query(NoParameters, request.query_params)
+        return await services.list_resources(actor_id=caller_id(request))
+
+    @extend_schema(
+        operation_id="resources_create",
+        summary="Register an API",
+        request=ResourceCreateInput,
+        responses={201: ResourceOut, 400: ValidationFailed, 401: StepUpRequired, 403: PermissionDenied},
+    )
+    async def post(self, request: ApiRequest) -> Response:
+        """Register an API; applications then ask for its tokens by `resource`. Scope: `resources:write`.
+
+        Needs a sign-in, step-up or machine's token of the last ten minutes.
+        """
+        values = await self.validated(request, ResourceCreateInput)
+        step_up.require_recent(signed_in(request))
+        made = await services.create_resource(actor_id=caller_id(request), values=values)
+        return Response(made, status=201, headers={"Location": f"{request.path}/{made.id}"})
+
+
+class ResourceView(StaffView):
+    """One registered API."""
+
+    permission_classes = (IsAuthenticated, ResourcePermission)
+    rights_in_unit = frozenset({"GET", "PATCH", "DELETE"})
+    edited = services.EDITED
+
+    @extend_schema(
+        operation_id="resources_read",
+        summary="Read a registered API",
+        request=None,
+        responses={200: ResourceOut, 403: PermissionDenied, 404: NotFound},
+    )
+    async def get(self, request: ApiRequest, resource_id: UUID) -> ResourceOut:
+        """Return the API. Scope: `resources:read`."""
+        return await services.get_resource(actor_id=caller_id(request), resource_id=resource_id)
+
+    @extend_schema(
+        operation_id="resources_update",
+        summary="Change a registered API, or switch it off",
+        request=ResourcePatchInput,
+        responses={
+            200: ResourceOut,
+            400: ValidationFailed,
+            401: StepUpRequired,
+            403: PermissionDenied,
+            404: NotFound,
+        },
+    )
+    async def patch(self, request: ApiRequest, resource_id: UUID) -> ResourceOut:
+        """Change the fields that are sent. Scope: `resources:write`.
+
+        Switched off (`active`), nobody gets tokens for it, and introspection calls those there are inactive. Needs a
+        sign-in, step-up or machine's token of the last ten minutes.
+        """
+        values = await self.validated(request, ResourcePatchInput)
+        step_up.require_recent(signed_in(request))
+        return await services.change_resource(actor_id=caller_id(request), resource_id=resource_id, values=values)
+
+    @extend_schema(
+        operation_id="resources_delete",
+        summary="Delete a registered API",
+        request=None,
+        responses={204: None, 401: StepUpRequired, 403: PermissionDenied, 404: NotFound},
+    )
+    async def delete(self, request: ApiRequest, resource_id: UUID) -> None:
+        """Delete the API; grants for it give no more tokens. Scope: `resources:write`.
+
+        Needs a sign-in, step-up or machine's token of the last ten minutes. Switching it off is the gentler way.
+        """
+        step_up.require_recent(signed_in(request))
+        await services.delete_resource(actor_id=caller_id(request), resource_id=resource_id)
