@@ -52,7 +52,8 @@ class _Registry(jws.JWSRegistry):
 
 #: What assertions may be signed with, for the metadata.
 ALGORITHM_NAMES: Final = tuple(_Registry.algorithms)
-_REGISTRIES: Final = {alg: _Registry(algorithms=[alg]) for alg in _Registry.algorithms}
+#: A member of the header that nobody here knows is ignored (RFC 7515 §4); ``crit`` and ``b64`` are refused before.
+_REGISTRIES: Final = {alg: _Registry(algorithms=[alg], strict_check_header=False) for alg in _Registry.algorithms}
 
 
 class _Claims(msgspec.Struct, frozen=True):

@@ -22,8 +22,10 @@ from ironauth.infrastructure.db.unit_of_work import database
 from tokens.access import codec
 from tokens.clients import assertion as client_assertion
 from tokens.clients import keys as client_keys
+from tokens.clients import registry as clients
 from tokens.clients.errors import InvalidDpopProof, InvalidRequest
 from tokens.clients.models import OAuthClient
+from tokens.clients.profiles import COMMON_SIGNING
 from tokens.clients.registry import Client
 from tokens.errors import InvalidProof, InvalidToken
 from tokens.protocol import PROOF_ALGORITHMS
@@ -48,11 +50,19 @@ class _Claims(msgspec.Struct, frozen=True):
 
 
 class Proof(NamedTuple):
-    """A proof that is genuine, for this request, and not known to be used. ``jkt``: the thumbprint of its key."""
+    """A proof that is genuine, for this request, and not known to be used.
+
+    Attributes:
+        jkt: The thumbprint of its key.
+        id: What stands for it once it is used.
+        expires_at: When it is too old; unix seconds.
+        alg: What has signed it.
+    """
 
     jkt: str
     id: UUID
     expires_at: int
+    alg: str
 
 
 def verified(request: HttpRequest, *, token: str | None = None, signing: Container[str] = PROOF_ALGORITHMS) -> Proof:
@@ -77,7 +87,26 @@ def verified(request: HttpRequest, *, token: str | None = None, signing: Contain
     jkt = _key_of(header, text, signing)
     _check(claims, request, token)
     digest = sha256(f"{jkt}\0{claims.jti}".encode()).digest()
-    return Proof(jkt, UUID(bytes=digest[:16]), int(claims.iat) + LIFE_S + 1)
+    return Proof(jkt, UUID(bytes=digest[:16]), int(claims.iat) + LIFE_S + 1, header["alg"])
+
+
+async def require_agreed(proof: Proof, client_id: str) -> None:
+    """Judge what has signed a proof at a resource, where the client is known by its token alone.
+
+    No query, but for an algorithm that some profiles forbid and a client not seen before.
+
+    Args:
+        proof: The proof.
+        client_id: The client that the token was given to.
+
+    Raises:
+        InvalidProof: (401) the client's profile does not let its proofs be signed so (FAPI 2.0 §5.4.1).
+    """
+    if proof.alg in COMMON_SIGNING:
+        return
+    client = await clients.find(client_id)
+    if client is None or proof.alg not in client.rules.signing:
+        raise InvalidProof("alg")
 
 
 async def consume(proof: Proof) -> None:

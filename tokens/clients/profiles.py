@@ -207,6 +207,8 @@ PROFILES: Final[Mapping[str, Profile]] = {
         dated_requests=True,
     ),
 }
+#: What may sign the assertions and proofs of every client, whatever its profile.
+COMMON_SIGNING: Final = frozenset.intersection(*(profile.signing for profile in PROFILES.values()))
 
 
 def initial(profile: str) -> Mapping[str, Any]:

@@ -162,6 +162,7 @@ async def by_proof(request: HttpRequest, token: str) -> Principal:
     principal = known(token) or await verify(token)
     if principal.jkt != proof.jkt:
         raise UnprovedToken("key")
+    await dpop.require_agreed(proof, principal.client_id)
     await dpop.consume(proof)
     return principal
 

@@ -90,6 +90,7 @@ async def _prove(request: HttpRequest, credential: Credential, claims: AccessCla
     proof = dpop.verified(request, token=credential.token)
     if proof.jkt != jkt:
         raise UnprovedToken("key")
+    await dpop.require_agreed(proof, claims.client_id)
     await dpop.consume(proof)
 
 

@@ -103,6 +103,11 @@ def test_each_member_of_the_header_wrong_once(header: dict[str, Any]) -> None:
     assert refused(f"{head}.{good.split('.', 1)[1]}")
 
 
+def test_what_nobody_here_knows_is_ignored() -> None:
+    """In the header and among the claims (RFC 7515 §4, RFC 7519 §4); where `crit` says that it counts: above."""
+    assert refused(proof(KEY, "POST", TOKEN, header={"extra": "x"}, extra={"more": 1})) == ""
+
+
 @pytest.mark.parametrize("more", [{"x5c": 5}, {"x5u": []}, {"key_ops": ["verify", []]}, {"ext": "y"}])
 def test_what_else_a_key_says_means_nothing(more: dict[str, Any]) -> None:
     """However malformed: the key is its numbers, and its thumbprint that of them (RFC 7638 §3)."""
@@ -227,6 +232,27 @@ class TestServed:
             answer = await api.get(ME, headers=bearer(tokens))
             assert answer.headers["www-authenticate"].startswith('DPoP realm="ironauth", algs="ES256 ')
             token_cache().clear()
+
+    @pytest.mark.filterwarnings("ignore::joserfc.errors.SecurityWarning")
+    @pytest.mark.parametrize(
+        ("alg", "profile", "status"),
+        [("RS256", "oauth2.1", 200), ("RS256", "fapi2", 401), ("PS256", "fapi2", 200)],
+    )
+    async def test_what_signs_at_the_resource(
+        self, wiki: Party, api: httpx.AsyncClient, member: Member, alg: str, profile: str, status: int
+    ) -> None:
+        """A client of the profile fapi2 signs no proof by RS256 there either (FAPI 2.0 §5.4.1)."""
+        key = RSAKey.generate_key(2048)
+        wiki.headers = {"DPoP": proof(key, "POST", TOKEN, header={"alg": "PS256"})}
+        answer = await wiki.redeem(await a_code(wiki, member))
+        assert answer.status_code == 200, answer.text
+        wiki.client.profile = profile
+        await sync_to_async(wiki.client.save)()
+        token_cache().clear()
+        token = answer.json()["access_token"]
+        for _ in ("cold", "warm"):
+            asked = await api.get(USERINFO, headers=shown(token, key, "GET", USERINFO, header={"alg": alg}))
+            assert asked.status_code == status, asked.text
 
     async def test_where_proofs_do_not_help(
         self, wiki: Party, api: httpx.AsyncClient, member: Member, pair: Pair
