@@ -27,6 +27,9 @@ class RelyingParty:
         post: Whether it sends its secret in the body.
     """
 
+    #: What the token endpoint calls its access tokens.
+    token_type = "bearer"
+
     def __init__(self, site: Site, *, mode: str = "", post: bool = False, **fields: Any) -> None:
         self.http = site.new_http()
         self.mode = mode
@@ -92,7 +95,7 @@ class RelyingParty:
         assert answer.headers["content-type"].split(";")[0] == "application/json"
         assert answer.headers["cache-control"] == "no-store"
         said: dict[str, Any] = answer.json()
-        assert said["token_type"].lower() == "bearer"
+        assert said["token_type"].lower() == self.token_type
         assert isinstance(said["expires_in"], int)
         assert said["expires_in"] > 0
         assert len(said["access_token"]) >= ENTROPY_BYTES * 4 / 3
@@ -119,7 +122,8 @@ class RelyingParty:
         assert now < claims["exp"] < now + 86_400
         assert claims.get("nonce") in nonces
         assert 0 < len(claims["sub"]) <= 255
-        digest = hashlib.sha256(said["access_token"].encode()).digest()
+        hashed = hashlib.sha512 if self.id_token_alg == "EdDSA" else hashlib.sha256  # that of the algorithm
+        digest = hashed(said["access_token"].encode()).digest()
         assert claims["at_hash"] == base64.urlsafe_b64encode(digest[: len(digest) // 2]).rstrip(b"=").decode()
         return claims
 

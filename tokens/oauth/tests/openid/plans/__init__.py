@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from tokens.oauth.tests.openid.plans import back_channel_logout, basic, config, rp_logout
+from tokens.oauth.tests.openid.plans import back_channel_logout, basic, config, fapi2_security, rp_logout
 from tokens.oauth.tests.openid.registry import Plan
 
 PLANS: Final[tuple[Plan, ...]] = (
@@ -11,4 +11,5 @@ PLANS: Final[tuple[Plan, ...]] = (
     basic.FORM_POST,
     rp_logout.PLAN,
     back_channel_logout.PLAN,
+    fapi2_security.PLAN,
 )

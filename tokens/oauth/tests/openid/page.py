@@ -1,0 +1,63 @@
+"""The page docs/oauth/conformance.md, made of the plans."""
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import django
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "ironauth.settings_test")  # for who runs this module
+django.setup()
+
+from tokens.oauth.tests.openid.plans import PLANS  # noqa: E402 - the tests' own modules read Django's settings
+from tokens.oauth.tests.openid.registry import RELEASE, Module, Plan  # noqa: E402
+
+PAGE: Final = Path(__file__).resolve().parents[4] / "docs" / "oauth" / "conformance.md"
+INTRODUCTION: Final = f"""# Conformance
+
+The OpenID Foundation publishes a [conformance suite](https://gitlab.com/openid/conformance-suite): plans, and in each
+plan modules that check a provider. IronAuth passes the modules of release {RELEASE} below. A test of the same name
+checks in every run of IronAuth's own suite what the module checks: over HTTPS, through the nginx that ships, with our
+pages filled in as a browser does. These tests are ours. They do not replace a run of the Foundation's suite, and a run
+of it is no certification: that is the Foundation's to give, for a deployment.
+
+*Passed*: every check holds. *Warning*: the specification says *should*, and we do something else for the reason that is
+given. *Skipped*: the suite leaves the module out, because the metadata does not offer what it is about.
+
+The clients: for Basic, Form Post and both logouts a client of the profile `oidc` with a secret; for FAPI 2.0 one of the
+profile `fapi2` with `private_key_jwt` and DPoP. [Clients](clients.md) has the profiles.
+
+Run them yourself: `.venv/bin/python -m pytest tokens/oauth/tests/openid`.
+"""
+
+
+def page() -> str:
+    """Return the page."""
+    return "\n".join([INTRODUCTION, *_summary(), *(line for plan in PLANS for line in _section(plan))]) + "\n"
+
+
+def _summary() -> Iterator[str]:
+    yield "| Plan | Modules | Passed | Warning | Skipped |\n|---|---|---|---|---|"
+    for plan in PLANS:
+        found = Counter(one.result for one in plan.modules)
+        numbers = (found.total(), found["passed"], found["warning"], found["skipped"])
+        yield f"| {plan.title} | {' | '.join(map(str, numbers))} |"
+    yield ""
+
+
+def _section(plan: Plan) -> Iterator[str]:
+    yield f"## {plan.title}\n\n`{plan.name}`{f', by `response_mode={plan.mode}`' if plan.mode else ''}\n"
+    yield "| Module | What it checks | Our result |\n|---|---|---|"
+    yield from (f"| `{one.name}` | {one.checks} | {_result(one)} |" for one in plan.modules)
+    yield ""
+
+
+def _result(module: Module) -> str:
+    reason = module.warning or module.skipped
+    return f"{module.result}: {reason}" if reason else module.result
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
