@@ -2,6 +2,7 @@
 
 import secrets
 import time
+from collections.abc import Mapping
 from functools import cache
 from typing import Any, Final
 
@@ -33,7 +34,8 @@ class Fapi2Client(RelyingParty):
     """A client that proves who it is by an assertion, and has its tokens bound to a key.
 
     Attributes:
-        alg: What signs its assertions.
+        alg: What signs its assertions, and its requests where it signs them.
+        signed: Whether it does (RFC 9101); and has answers signed, by the mode that its plan asks for.
         key: Its key for them.
         holder: The key that its tokens are bound to.
         holder_alg: What signs proofs of it.
@@ -42,14 +44,23 @@ class Fapi2Client(RelyingParty):
     token_type = "dpop"
 
     def __init__(
-        self, site: Site, *, alg: str = "PS256", number: int = 0, with_alg: bool = True, **fields: Any
+        self,
+        site: Site,
+        *,
+        alg: str = "PS256",
+        number: int = 0,
+        with_alg: bool = True,
+        signed: bool = False,
+        **fields: Any,
     ) -> None:
         self.alg = alg
+        self.signed = signed
         self.key = key_pair(alg, number)
         self.holder: Key = new_key()
         self.holder_alg = "ES256"
         public = {**self.key.as_dict(private=False), "kid": f"{alg}-{number}", **({"alg": alg} if with_alg else {})}
-        given = {"profile": "fapi2", "jwks": {"keys": [public]}, "scopes": SCOPES, **fields}
+        signs = {"profile": "fapi2-message-signing", "request_object_signing_alg": alg} if signed else {}
+        given = {"profile": "fapi2", "jwks": {"keys": [public]}, "scopes": SCOPES, **signs, **fields}
         super().__init__(site, **given)
 
     # ------------------------------------------------------------ what proves the client, and its key
@@ -74,6 +85,15 @@ class Fapi2Client(RelyingParty):
         header = {"alg": alg, **changes.pop("header", {})}
         return proof(key or self.holder, method, path, header=header, **{"htu": f"{ISSUER}{path}", **changes})
 
+    def request_object(self, asked: Mapping[str, Any], *, alg: str = "", key: Key | None = None, **changes: Any) -> str:
+        """Return a request object of the parameters (RFC 9101 §4); a change to None leaves a claim out."""
+        now = int(time.time())
+        claims = {**asked, "iss": self.client_id, "aud": ISSUER, "iat": now, "nbf": now, "exp": now + LIFE_S, **changes}
+        used = alg or self.alg
+        said = {name: value for name, value in claims.items() if value is not None}
+        header = {"alg": used, "typ": "oauth-authz-req+jwt"}
+        return jwt.encode(header, said, key or self.key, algorithms=[used])
+
     # ------------------------------------------------------------ requests
     def request(self, **changes: str | None) -> dict[str, str]:
         """Return the parameters of a request that is pushed; with PKCE."""
@@ -90,7 +110,12 @@ class Fapi2Client(RelyingParty):
             known: What proves the client; a good assertion unless it is given.
             method: Of the request.
         """
-        body = {**asked, **(self.authenticated() if known is None else known)}
+        wanted = asked
+        if self.signed and "request" not in asked:  # what refers to another request stands beside it
+            outside = {name: asked[name] for name in ("request_uri",) if name in asked}
+            inside = {name: value for name, value in asked.items() if name not in outside}
+            wanted = {"client_id": self.client_id, "request": self.request_object(inside), **outside}
+        body = {**wanted, **(self.authenticated() if known is None else known)}
         headers = {"DPoP": dpop} if dpop else {}
         path = self.path("pushed_authorization_request_endpoint")
         return self.http.request(method, path, data=body, headers=headers)

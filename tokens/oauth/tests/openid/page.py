@@ -27,7 +27,8 @@ of it is no certification: that is the Foundation's to give, for a deployment.
 given. *Skipped*: the suite leaves the module out, because the metadata does not offer what it is about.
 
 The clients: for Basic, Form Post and both logouts a client of the profile `oidc` with a secret; for FAPI 2.0 one of the
-profile `fapi2` with `private_key_jwt` and DPoP. [Clients](clients.md) has the profiles.
+profile `fapi2` with `private_key_jwt` and DPoP; for Message Signing one of `fapi2-message-signing`, which signs its
+requests and has the answers signed. [Clients](clients.md) has the profiles.
 
 Run them yourself: `.venv/bin/python -m pytest tokens/oauth/tests/openid`.
 """

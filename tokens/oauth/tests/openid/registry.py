@@ -14,10 +14,11 @@ RELEASE: Final = "5.2.4"
 
 @dataclass
 class Trial:
-    """One run of a module: the server, the response mode of its plan, and what was not as it should be."""
+    """One run of a module: the server, what its plan says of the clients, and what was not as it should be."""
 
     site: Site
     mode: str = ""
+    signed: bool = False
     warnings: list[str] = field(default_factory=list)
 
     def client(self, **fields: Any) -> RelyingParty:
@@ -83,12 +84,21 @@ class Modules(list[Module]):
 
 @dataclass(frozen=True)
 class Plan:
-    """A plan of the suite. ``mode``: the response mode that its clients ask for; "" for none."""
+    """A plan of the suite.
+
+    Attributes:
+        name: As the suite has it.
+        title: What people call it.
+        groups: Its modules.
+        mode: The response mode that its clients ask for; "" for none.
+        signed: Whether its clients sign their requests.
+    """
 
     name: str
     title: str
     groups: tuple[Modules, ...]
     mode: str = ""
+    signed: bool = False
 
     @property
     def modules(self) -> Iterator[Module]:

@@ -17,6 +17,8 @@ from tokens.oauth.tests.openid.site import CALLBACK, ISSUER, Site
 #: Bytes of randomness that the suite asks of a code and an access token: 128 bits.
 ENTROPY_BYTES: Final = 16
 LEEWAY_S: Final = 60
+#: What a header calls a setting's value.
+_ALGORITHM: Final = {"ed25519": "EdDSA"}
 
 
 class RelyingParty:
@@ -38,7 +40,9 @@ class RelyingParty:
         made = site.make_client(**fields)
         self.client_id: str = made["client_id"]
         self.secret: str = made["client_secret"] or ""
-        self.id_token_alg: str = {"ed25519": "EdDSA"}.get(made["id_token_alg"], made["id_token_alg"])
+        self.id_token_alg: str = _ALGORITHM.get(made["id_token_alg"], made["id_token_alg"])
+        response_alg: str = made["authorization_signed_response_alg"]
+        self.response_alg = _ALGORITHM.get(response_alg, response_alg)
 
     def request(self, **changes: str | None) -> dict[str, str]:
         """Return the parameters of an authorization request; a change to None leaves one out."""
@@ -70,10 +74,20 @@ class RelyingParty:
     def checked(self, answer: Answer, asked: dict[str, str]) -> dict[str, str]:
         """Return the parameters of an answer that came where and how it was asked for, by this server."""
         assert answer.where == asked.get("redirect_uri", CALLBACK)
-        assert answer.mode == (self.mode or "query")
-        assert answer.parameters.get("state") == asked.get("state")
-        assert answer.parameters["iss"] == self.metadata["issuer"]  # RFC 9207
-        return answer.parameters
+        assert answer.mode == (self.mode.removesuffix("jwt").removesuffix(".") or "query")
+        told = self._opened(answer.parameters) if self.mode.endswith("jwt") else answer.parameters
+        assert told.get("state") == asked.get("state")
+        assert told["iss"] == self.metadata["issuer"]  # RFC 9207
+        return told
+
+    def _opened(self, parameters: dict[str, str]) -> dict[str, str]:
+        """Return what a signed answer says (JARM §2.4)."""
+        assert set(parameters) == {"response"}, parameters
+        keys = KeySet.import_key_set(self.http.get(self.path("jwks_uri")).json())
+        token = jwt.decode(parameters["response"], keys, algorithms=[self.response_alg])
+        assert token.claims["aud"] in (self.client_id, [self.client_id])
+        assert time.time() < token.claims["exp"] <= time.time() + 600 + LEEWAY_S
+        return {name: value for name, value in token.claims.items() if name not in ("aud", "exp", "iat")}
 
     def token(self, **parameters: str) -> httpx.Response:
         """Ask the token endpoint, with the secret."""

@@ -13,7 +13,7 @@ from tokens.oauth.tests.openid.site import Site
 )
 def test_a_module_of_the_suite(site: Site, plan: Plan, module: Module) -> None:
     """It passes; it warns where the page gives the reason, and nowhere else."""
-    trial = Trial(site, plan.mode)
+    trial = Trial(site, plan.mode, plan.signed)
     try:
         module.run(trial)
     finally:

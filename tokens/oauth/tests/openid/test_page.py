@@ -16,6 +16,7 @@ NUMBERS = {
     "oidcc-rp-initiated-logout-certification-test-plan": 11,
     "oidcc-backchannel-rp-initiated-logout-certification-test-plan": 2,
     "fapi2-security-profile-final-test-plan": 56,
+    "fapi2-message-signing-final-test-plan": 70,
 }
 
 

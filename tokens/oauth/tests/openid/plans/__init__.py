@@ -2,7 +2,14 @@
 
 from typing import Final
 
-from tokens.oauth.tests.openid.plans import back_channel_logout, basic, config, fapi2_security, rp_logout
+from tokens.oauth.tests.openid.plans import (
+    back_channel_logout,
+    basic,
+    config,
+    fapi2_security,
+    message_signing,
+    rp_logout,
+)
 from tokens.oauth.tests.openid.registry import Plan
 
 PLANS: Final[tuple[Plan, ...]] = (
@@ -12,4 +19,5 @@ PLANS: Final[tuple[Plan, ...]] = (
     rp_logout.PLAN,
     back_channel_logout.PLAN,
     fapi2_security.PLAN,
+    message_signing.PLAN,
 )

@@ -3,6 +3,7 @@
 from typing import Final
 
 from tokens.oauth.tests.openid.registry import Modules, Trial
+from tokens.oauth.tests.openid.site import PROFILE
 
 MODULES: Final = Modules()
 #: OpenID Connect Core §5.4: what a scope stands for.
@@ -14,8 +15,8 @@ STANDARD: Final = {
     "email": ("email", "email_verified"),
 }  # fmt: skip
 NOT_KEPT: Final = (
-    "An account here has no gender, birthdate, picture, website and the like: what nobody keeps, nobody tells. "
-    "`claims_supported` names what there is"
+    "no account here has a gender, a birthdate, a picture, a website, a nickname and the like: "
+    "what is not kept is not told"
 )
 
 
@@ -95,5 +96,7 @@ def claims_essential(trial: Trial) -> None:
     """Userinfo tells it, the ID token does not."""
     client = trial.client()
     said = client.sign_in(trial.browser(), claims='{"userinfo": {"name": {"essential": true}}}')
-    trial.should(client.userinfo(said).get("name") == "Mia", "userinfo does not tell the name that was asked for")
+    trial.should(
+        client.userinfo(said).get("name") == PROFILE["name"], "userinfo does not tell the name that was asked for"
+    )
     trial.should("name" not in said["claims"], "the ID token tells what was asked of userinfo")

@@ -11,7 +11,7 @@ NAME: Final = "fapi2-security-profile-final"
 
 def client_of(trial: Trial, **fields: Any) -> Fapi2Client:
     """Return a new client; another ``number`` has another key."""
-    return Fapi2Client(trial.site, **fields)
+    return Fapi2Client(trial.site, **{"mode": trial.mode, "signed": trial.signed, **fields})
 
 
 def refused_when_pushed(trial: Trial, error: str = "invalid_request", **changes: str | None) -> None:

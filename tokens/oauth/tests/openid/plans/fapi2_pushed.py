@@ -29,7 +29,7 @@ def opened_again(trial: Trial) -> None:
 
 @MODULES.add(f"{NAME}-par-attempt-reuse-request_uri", "A handle is over once the person has finished.")
 def used_again(trial: Trial) -> None:
-    """A page says so, in the same browser."""
+    """In the same browser, too: a page tells the person."""
     client, browser = client_of(trial), trial.browser()
     asked = client.request()
     uri = client.pushed(asked)

@@ -4,6 +4,7 @@ import secrets
 from typing import Final
 
 from tokens.oauth.tests.openid import transport
+from tokens.oauth.tests.openid.plans.basic_claims import STANDARD
 from tokens.oauth.tests.openid.plans.fapi2 import NAME, client_of, refused_when_pushed
 from tokens.oauth.tests.openid.registry import Modules, Trial
 from tokens.oauth.tests.openid.site import CALLBACK, ISSUER
@@ -31,6 +32,13 @@ def discovery(trial: Trial) -> None:
     assert said["response_types_supported"] == ["code"]
     assert {"authorization_code", "refresh_token"} <= set(said["grant_types_supported"])
     assert {"openid", "offline_access"} <= set(said["scopes_supported"])
+    if trial.signed:
+        assert said["request_parameter_supported"] is True
+        for signs in ("request_object", "authorization"):
+            algorithms = set(said[f"{signs}_signing_alg_values_supported"])
+            assert algorithms & {"PS256", "ES256", "EdDSA"}
+            assert "none" not in algorithms
+        assert "jwt" in said["response_modes_supported"]
     transport.check(trial.site)
 
 
@@ -91,7 +99,7 @@ _succeeds(
     "ensure-authorization-request-with-long-nonce", "A nonce of 384 characters comes back whole.", nonce="n" * 384
 )
 _succeeds(
-    "ensure-authorization-request-with-long-state", "A state of 384 characters comes back whole.", state="s" * 384
+    "ensure-authorization-request-with-long-state", "A state of 1,000 characters comes back whole.", state="s" * 1000
 )
 
 
@@ -102,7 +110,7 @@ _succeeds(
 def identity_claims(trial: Trial) -> None:
     """Asked for in the ID token, and from userinfo."""
     client = client_of(trial)
-    standard = {"name", "email", "email_verified", "given_name", "family_name", "preferred_username", "updated_at"}
+    standard = {claim for claims in STANDARD.values() for claim in claims}
     wanted = sorted(standard & set(client.metadata["claims_supported"]))
     members = ", ".join(f'"{claim}": null' for claim in wanted)
     claims = f'{{"id_token": {{{members}}}, "userinfo": {{{members}}}}}'
