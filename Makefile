@@ -97,6 +97,11 @@ nodes: # cut cables and restart servers of two nodes behind nginx, in network na
 	$(INSTALL) dev
 	$(BIN)/python -m perf.nodes $(ARGS)
 
+.PHONY: failover
+failover: # kill, cut off and switch the machines of PostgreSQL and Redis under load, judge every history; needs root (ARGS="--quick primary")
+	$(INSTALL) dev
+	$(BIN)/python -m perf.failover $(ARGS)
+
 .PHONY: previous
 previous: # serve the previous commits while their database is migrated to this one (ARGS="--storage sqlite", or commits)
 	$(INSTALL) dev

@@ -1,0 +1,1 @@
+"""Failover of PostgreSQL and Redis under load, judged by what clients were told."""

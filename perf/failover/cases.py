@@ -1,0 +1,208 @@
+"""What is broken, and how it is mended: each case is a step while people use the site, and what it must not cost."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from perf.failover.history import History
+from perf.failover.machines import Cluster, DatabaseMachine
+from perf.failover.people import Crowd, Seen
+from perf.failover.site import ClusterSite
+from perf.nodes.watch import UNAVAILABLE, Answers
+from perf.rig.processes import StartError
+
+#: Seconds: a lost primary costs up to Patroni's ttl (20), its loop, and a checkpoint; then PostgreSQL has to answer.
+LIMIT_S: Final = 60.0
+_AROUND_S: Final = 2.0  # of load before the step, and after its recovery
+
+
+class Case(NamedTuple):
+    """One kind of failure.
+
+    Attributes:
+        what: It in words.
+        step: Breaks something and returns what it broke.
+        ceiling_s: Longest wanted time without a committed refresh, the median of its rounds; seconds.
+        refuses_writes: Whether what was broken is a former primary that must take no writes afterwards.
+        rounds: How often, in a whole run.
+    """
+
+    what: str
+    step: Callable[[ClusterSite], DatabaseMachine | None]
+    ceiling_s: float
+    rounds: int
+    refuses_writes: bool = False
+
+
+@dataclass
+class Round:
+    """One failure, as people saw it.
+
+    Attributes:
+        case: The name of the case.
+        route: The way to the database.
+        gap_s: Longest time without a committed refresh, from the failure on; seconds.
+        answers: All of them.
+        seen: What people saw.
+        sessions: How many histories were judged.
+        operations: Of how many operations.
+        illegal: Those that are not linearizable.
+        wrote: What a former primary said to a write, where it should have refused it.
+    """
+
+    case: str
+    route: str
+    gap_s: float
+    answers: Answers
+    seen: Seen
+    sessions: int = 0
+    operations: int = 0
+    illegal: list[str] = field(default_factory=list)
+    wrote: list[str] = field(default_factory=list)
+
+    @property
+    def unavailable(self) -> int:
+        """How many answers were 503."""
+        return self.answers.statuses[UNAVAILABLE]
+
+
+def _lose_primary(site: ClusterSite) -> DatabaseMachine:
+    lost = site.cluster.primary
+    lost.kill()
+    return lost
+
+
+def _switch_over(site: ClusterSite) -> None:
+    site.cluster.switch_over()
+
+
+def _cut_primary(site: ClusterSite) -> DatabaseMachine:
+    cut = site.cluster.primary
+    cut.machine.cut("postgres")
+    return cut
+
+
+def _lose_etcd(site: ClusterSite) -> DatabaseMachine:
+    lost = site.cluster.replicas[0]
+    lost.kill("etcd")
+    return lost
+
+
+def _lose_replica(site: ClusterSite) -> DatabaseMachine:
+    cluster = site.cluster
+    following = cluster.primary.status().get("replication") or []
+    confirming = {one["application_name"] for one in following if one.get("sync_state") == "sync"}
+    lost = next((machine for machine in cluster.replicas if machine.name in confirming), cluster.replicas[0])
+    lost.kill("patroni")
+    return lost
+
+
+def _lose_redis(site: ClusterSite) -> DatabaseMachine:
+    lost = site.cluster.redis_master()
+    lost.kill("redis", "sentinel")
+    return lost
+
+
+def _cut_node(site: ClusterSite) -> None:
+    site.b.machine.cut("web", "postgres", "redis")
+
+
+#: By name. What a lost node had begun waits 12 s for nginx (deploy/nginx/proxy.conf).
+CASES: Final = {
+    "primary": Case("the machine of the primary is lost (kill -9 of everything on it)", _lose_primary, 25.0, 10),
+    "switchover": Case("switchover", _switch_over, 3.0, 5),
+    "cut": Case("the primary is cut off from everybody", _cut_primary, 25.0, 2, refuses_writes=True),
+    "etcd": Case("one etcd of three is lost", _lose_etcd, 2.0, 2),
+    "replica": Case("the replica that confirms commits is lost", _lose_replica, 10.0, 2),
+    "redis": Case("the master of Redis and a Sentinel are lost", _lose_redis, 2.0, 2),
+    "node": Case("one IronAuth node is cut off from everything", _cut_node, 14.0, 2),
+}
+
+
+def run(site: ClusterSite, name: str, route: str, folder: Path) -> Round:
+    """Break something while people use the site, wait until it works again, mend it, and judge what people were told.
+
+    Args:
+        site: Where.
+        name: Of the case.
+        route: To the database.
+        folder: For the histories.
+
+    Raises:
+        StartError: something was not as it has to be before, or did not come back.
+    """
+    site.by(route)
+    site.cluster.settled()
+    history = History()
+    found = asyncio.run(_under_load(site, name, route, history))
+    found.sessions, found.operations = history.sessions, len(history.operations)
+    found.illegal = history.judge(folder)
+    return found
+
+
+async def _under_load(site: ClusterSite, name: str, route: str, history: History) -> Round:
+    case, crowd = CASES[name], Crowd(site, history)
+    found = Round(name, route, float("inf"), crowd.answers, crowd.seen)
+    async with crowd.around():
+        await asyncio.sleep(_AROUND_S)
+        began = time.monotonic()
+        broken = await asyncio.to_thread(case.step, site)
+        try:
+            await _recovered(crowd.seen, began, case)
+            if case.refuses_writes and broken is not None:
+                found.wrote = await asyncio.to_thread(_writes, broken)
+        finally:
+            await asyncio.to_thread(_mend, site, broken)
+        found.gap_s = longest_gap(crowd.seen.committed, began)
+        await asyncio.to_thread(site.cluster.settled)
+        await asyncio.sleep(_AROUND_S)
+    await crowd.watched()
+    return found
+
+
+async def _recovered(seen: Seen, began: float, case: Case) -> None:
+    """Return when refreshes that were sent after the failure are committed, without a pause for some seconds."""
+    steady = max(_AROUND_S, min(case.ceiling_s, 5.0))
+    until = began + LIMIT_S
+    while time.monotonic() < until:
+        await asyncio.sleep(0.2)
+        now = time.monotonic()
+        if now - began < steady:
+            continue
+        recent = [done for sent, done in seen.committed if sent > now - steady]
+        if recent and longest_gap(seen.committed, now - steady) < 1.0 and now - max(recent) < 1.0:
+            return
+    raise StartError(f"no refresh was committed for {LIMIT_S:.0f} s after: {case.what}")
+
+
+def longest_gap(committed: list[tuple[float, float]], began: float) -> float:
+    """Return the longest time after ``began`` in which no refresh was answered; seconds.
+
+    A refresh that was sent before the failure counts for nothing: it may have been committed by then.
+    """
+    ends = sorted(done for sent, done in committed if sent >= began)
+    return max((after - before for before, after in zip([began, *ends], ends, strict=False)), default=float("inf"))
+
+
+def _writes(former: DatabaseMachine) -> list[str]:
+    """Return what a former primary said to a write that it took; empty where it refused, as it must."""
+    done = former.local_sql("INSERT INTO django_session VALUES (md5(random()::text), 'x', now())")
+    return [] if done.returncode else [done.stdout.strip() or "it was taken"]
+
+
+def _mend(site: ClusterSite, broken: DatabaseMachine | None) -> None:
+    site.b.machine.heal("web", "postgres", "redis")
+    if broken is not None:
+        broken.machine.heal("postgres")
+    for machine in site.cluster.machines:
+        machine.start()
+
+
+def everything(cluster: Cluster) -> str:
+    """Return the versions of what was started, for the report."""
+    said = cluster.primary.status()
+    version = int(said.get("server_version", 0))
+    return f"PostgreSQL {version // 10000}.{version % 10000}, Patroni {said.get('patroni', {}).get('version', '')}"

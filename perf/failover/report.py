@@ -1,0 +1,58 @@
+"""What a failover costs: a line for each case and way to the database, and whether every promise was kept."""
+
+import statistics
+from collections.abc import Sequence
+
+from perf.failover.cases import CASES, Round
+from perf.failover.people import BOUND_S
+from perf.findings import Check, Finding, Table, at_most
+
+_COLUMNS = (
+    "what", "way", "times", "longest time without a committed refresh, median", "longest", "answers", "503",
+    "other errors", "sign-outs", "ended token taken for", "histories", "not linearizable",
+)  # fmt: skip
+
+
+def finding(rounds: Sequence[Round], versions: str) -> Finding:
+    """Report rounds, those of one case and way together.
+
+    Args:
+        rounds: What was seen.
+        versions: Of the programs, in words.
+    """
+    groups: dict[tuple[str, str], list[Round]] = {}
+    for one in rounds:
+        groups.setdefault((one.case, one.route), []).append(one)
+    checks: list[Check] = []
+    for (case, route), group in groups.items():
+        middle = statistics.median(one.gap_s for one in group)
+        checks.append(
+            at_most(f"{CASES[case].what}, {route}: no committed refresh", CASES[case].ceiling_s, middle, " s")
+        )
+    checks += [
+        at_most("histories that are not linearizable (an acknowledged write was lost, or undone)", 0,
+                sum(len(one.illegal) for one in rounds)),
+        at_most("refresh tokens with two successors", 0, sum(one.seen.forks for one in rounds)),
+        at_most("life of a token after its sign-out", BOUND_S, max(one.seen.latest_s for one in rounds), " s"),
+        at_most("answers that are neither right nor 503", 0, sum(len(one.answers.wrong) for one in rounds)),
+        at_most("writes that a cut off primary took", 0, sum(len(one.wrote) for one in rounds)),
+    ]  # fmt: skip
+    rows = [_row(CASES[case].what, route, group) for (case, route), group in groups.items()]
+    wrong = [text for one in rounds for text in [*one.answers.wrong, *one.illegal, *one.wrote]]
+    return Finding(
+        [Table("Failover under load", _COLUMNS, rows)],
+        checks,
+        notes=[versions, *(f"wrong: {text[:300]}" for text in wrong[:10])],
+        failed=len(wrong),
+    )
+
+
+def _row(what: str, route: str, group: Sequence[Round]) -> list[str]:
+    gaps = [one.gap_s for one in group]
+    return [
+        what, route, str(len(group)), f"{statistics.median(gaps):.1f} s", f"{max(gaps):.1f} s",
+        f"{sum(one.answers.total for one in group):,}", f"{sum(one.unavailable for one in group):,}",
+        str(sum(len(one.answers.wrong) for one in group)), str(sum(one.seen.sign_outs for one in group)),
+        f"{max(one.seen.latest_s for one in group):.1f} s", f"{sum(one.sessions for one in group):,}",
+        str(sum(len(one.illegal) for one in group)),
+    ]  # fmt: skip
