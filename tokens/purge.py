@@ -23,7 +23,7 @@ from accounts.privacy.units import PurgedAccounts
 from accounts.transfer import queries as transfer
 from ironauth.infrastructure import models as infrastructure
 from ironauth.infrastructure.core import clock
-from ironauth.infrastructure.db import single_use
+from ironauth.infrastructure.db import idempotency, single_use
 from tokens.clients.dynamic import queries as registrations
 from tokens.keys import units as key_rotation
 from tokens.oauth import expiry, unused_clients
@@ -58,6 +58,7 @@ class Purged:
     audit_events: int
     admin_log: int
     used_once: int
+    idempotency_keys: int
     kept_devices: int
     left_addresses: int
     oauth: int
@@ -71,9 +72,9 @@ def purge_expired(*, batch: int = DEFAULT_BATCH, keep_s: int = SESSION_KEEP_S) -
     These are: accounts whose days of grace are over, expired sessions of the admin, old invalidations, finished signing
     keys, old counts of the throttles, expired e-mail tokens, messages given up a month ago, invitations that ended a
     month ago, audit events older than IRONAUTH_AUDIT_KEEP_DAYS and the admin's log of that time, records of used tokens
-    that are long dead, kept devices that have expired, addresses remembered for a lazy migration that is over, OAuth
-    codes, pushed requests and device grants, applications of strangers that nobody uses, and the tokens with which they
-    could register.
+    that are long dead, answers that are repeated no more, kept devices that have expired, addresses remembered for a
+    lazy migration that is over, OAuth codes, pushed requests and device grants, applications of strangers that nobody
+    uses, and the tokens with which they could register.
 
     Safe to run at any time and more than once at a time.
 
@@ -98,6 +99,7 @@ def purge_expired(*, batch: int = DEFAULT_BATCH, keep_s: int = SESSION_KEEP_S) -
         audit_events=_in_batches(lambda rows: audit_queries.delete_batch(audited_before, size=rows), batch),
         admin_log=_in_batches(lambda rows: _purge_admin_log(audited_before, rows), batch),
         used_once=_in_batches(lambda rows: single_use.purge(batch=rows), batch),
+        idempotency_keys=_in_batches(lambda rows: idempotency.purge(batch=rows), batch),
         kept_devices=_in_batches(lambda rows: kept_devices.purge(batch=rows), batch),
         left_addresses=0
         if old_system.is_before_its_end()

@@ -204,6 +204,11 @@ class StaffView(ResourceView):
         filters = validated_query(query, request.query_params)
         return listed(make, request, await find(actor_id=caller_id(request), filters=filters))
 
+    def caller_of(self, request: ApiRequest) -> str:
+        """Return the person and the client whose token it is, or the machine, which is a client itself."""
+        who: Any = request.user
+        return f"machine {who.id}" if who.is_machine else f"person {who.id} {who.client_id}"
+
     async def require_rights(self, request: ApiRequest) -> None:
         """Raise ``PermissionDenied`` when the caller lacks what the method needs; one read on the database pool."""
         for permission in self.permission_classes:

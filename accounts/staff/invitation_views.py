@@ -5,7 +5,6 @@ from typing import Final
 
 from drf_spectacular.utils import extend_schema
 from rest_framework.permissions import IsAuthenticated
-from rest_framework.response import Response
 
 from accounts.access.permissions import InvitationPermission, StaffView, caller_id
 from accounts.errors import SignUpClosed, StepUpRequired
@@ -16,6 +15,7 @@ from accounts.invitations.outputs import InvitationOut, InvitationPage
 from accounts.staff.inputs import InvitationListInput
 from accounts.users import step_up
 from accounts.users.signed_in import signed_in
+from ironauth.infrastructure.api.idempotency import Created
 from ironauth.infrastructure.api.views import ApiRequest
 from ironauth.infrastructure.core.errors import NotFound, PermissionDenied, Throttled, ValidationFailed
 
@@ -27,6 +27,7 @@ class InvitationsView(StaffView):
 
     permission_classes = _RIGHTS
     rights_in_unit = frozenset({"GET", "POST"})
+    creates = Created(InvitationOut, name="id")
 
     @extend_schema(
         operation_id="invitations_list",
@@ -52,7 +53,7 @@ class InvitationsView(StaffView):
             429: Throttled,
         },
     )
-    async def post(self, request: ApiRequest) -> Response:
+    async def post(self, request: ApiRequest) -> InvitationOut:
         """Have a message sent with a link that makes one account with this address.
 
         Whether anybody has the address already is told to its owner alone. ``roles`` are given with the account, as far
@@ -61,8 +62,7 @@ class InvitationsView(StaffView):
         values = await self.validated(request, InvitationInput)
         if values["roles"]:
             step_up.require_recent(signed_in(request))
-        made = await invitations.invite(actor_id=caller_id(request), values=values)
-        return Response(made, status=201, headers={"Location": f"{request.path}/{made.id}"})
+        return await invitations.invite(actor_id=caller_id(request), values=values)
 
 
 class InvitationView(StaffView):

@@ -7,7 +7,6 @@ from django.http import StreamingHttpResponse
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.permissions import IsAuthenticated
-from rest_framework.response import Response
 
 from accounts.access.permissions import (
     AuditPermission,
@@ -29,6 +28,7 @@ from accounts.users import step_up
 from accounts.users.inputs import RoleCreateInput, UserCreateInput, UserPatchInput
 from accounts.users.outputs import RoleOut, RolePage, UserOut, UserPage
 from accounts.users.signed_in import signed_in
+from ironauth.infrastructure.api.idempotency import Created
 from ironauth.infrastructure.api.parsers import validated_query
 from ironauth.infrastructure.api.views import ApiRequest
 from ironauth.infrastructure.core.errors import NotFound, PermissionDenied, ValidationFailed
@@ -44,6 +44,7 @@ class UsersView(StaffView):
 
     permission_classes = (IsAuthenticated, UserPermission)
     rights_in_unit = frozenset({"GET", "POST"})
+    creates = Created(UserOut, name="id")
 
     @extend_schema(
         operation_id="users_list",
@@ -62,7 +63,7 @@ class UsersView(StaffView):
         request=UserCreateInput,
         responses={201: UserOut, 400: ValidationFailed, 401: StepUpRequired, 403: PermissionDenied, 409: EmailTaken},
     )
-    async def post(self, request: ApiRequest) -> Response:
+    async def post(self, request: ApiRequest) -> UserOut:
         """Create a user, with or without a password; only superusers make staff.
 
         Making staff, giving roles, and calling the address verified need a sign-in or step-up of the last ten minutes;
@@ -71,8 +72,7 @@ class UsersView(StaffView):
         values = await validated_naming_unknown(self, request, UserCreateInput, "roles", staff_services.require_roles)
         if any(values[name] for name in _SENSITIVE_WHEN_NEW):
             step_up.require_recent(signed_in(request))
-        user = await staff_services.create_user(actor_id=caller_id(request), values=values)
-        return Response(user, status=201, headers={"Location": f"{request.path}/{user.id}"})
+        return await staff_services.create_user(actor_id=caller_id(request), values=values)
 
 
 class UserView(StaffView):
@@ -180,6 +180,7 @@ class RolesView(StaffView):
 
     permission_classes = (IsAuthenticated, RolePermission)
     rights_in_unit = frozenset({"GET", "POST"})
+    creates = Created(RoleOut, name="name")
 
     @extend_schema(
         operation_id="roles_list",
@@ -204,7 +205,7 @@ class RolesView(StaffView):
             409: RoleExists,
         },
     )
-    async def post(self, request: ApiRequest) -> Response:
+    async def post(self, request: ApiRequest) -> RoleOut:
         """Create a role from permissions the caller holds.
 
         Needs a sign-in or step-up of the last ten minutes.
@@ -212,7 +213,7 @@ class RolesView(StaffView):
         require = role_services.require_permissions
         values = await validated_naming_unknown(self, request, RoleCreateInput, "permissions", require)
         step_up.require_recent(signed_in(request))
-        return Response(await staff_services.create_role(actor_id=caller_id(request), **values), status=201)
+        return await staff_services.create_role(actor_id=caller_id(request), **values)
 
 
 class AuditView(StaffView):

@@ -27,6 +27,9 @@ cookie need a same-origin `Origin` or `Sec-Fetch-Site`, or a trusted origin, els
 **Editing.** Single resources that can be changed answer GET with an `ETag`. A change with that ETag as `If-Match` is
 `412` where somebody else was faster. `If-None-Match` on GET answers `304` while nothing has changed.
 
+**Creating.** With an `Idempotency-Key` a request that creates something can be sent again: for a day it gets the answer
+of the first one, with `Idempotency-Replayed: true`.
+
 **Lists** answer `results` and the addresses `next` and `previous`, null at the ends. Follow them as they are: they have
 the `cursor`. `page_size` says how many rows a page has. Short lists are plain arrays.
 
@@ -70,6 +73,11 @@ HEADERS: Final[dict[str, dict[str, object]]] = {
         "description": "The state that GET shows, for If-Match and If-None-Match; strong (RFC 9110 §8.8.3).",
         "schema": _HEADER_TEXT,
         "example": '"Zk3x9QkPl0NTpcxQkiM0nA"',
+    },
+    "Location": {"description": "The path of what was made.", "schema": {"type": "string", "format": "uri-reference"}},
+    "Idempotency-Replayed": {
+        "description": "`true` where the answer is that of an earlier request with the same Idempotency-Key.",
+        "schema": {"type": "string", "enum": ["true"]},
     },
     "Deprecation": {"description": "Since when it is deprecated (RFC 9745).", "required": True, "schema": _HEADER_TEXT},
     "Sunset": {"description": "After when it may be gone (RFC 8594).", "required": True, "schema": _HEADER_TEXT},

@@ -1,4 +1,4 @@
-"""The tables every process shares: revocations, what the throttles count, and what was used up."""
+"""The tables every process shares: revocations, what the throttles count, what was used up, and answers to repeat."""
 
 from datetime import timedelta
 
@@ -79,6 +79,29 @@ class UsedOnce(models.Model):
         """Named in full, as the tables above."""
 
         db_table = "infrastructure_usedonce"
+
+    def __str__(self) -> str:
+        return self.key
+
+
+class IdempotencyKey(models.Model):
+    """A request that was sent with an Idempotency-Key: ``db.idempotency``. It has nothing in clear.
+
+    ``key``: the digest of caller and key. ``fingerprint``: a MAC of the request. ``answer``: sealed; NULL while the
+    request is in flight. ``claim``: the try that it belongs to. ``expires_at``: in unix seconds.
+    """
+
+    key = models.CharField(primary_key=True, max_length=64)
+    claim = models.UUIDField()
+    fingerprint = models.BinaryField(max_length=32)
+    master_key_id = models.CharField(max_length=16)
+    answer = models.BinaryField(null=True)
+    expires_at = models.BigIntegerField(db_index=True)
+
+    class Meta:
+        """Named in full, as the tables above."""
+
+        db_table = "infrastructure_idempotencykey"
 
     def __str__(self) -> str:
         return self.key

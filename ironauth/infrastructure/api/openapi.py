@@ -18,8 +18,9 @@ from drf_spectacular.utils import Direction, OpenApiParameter, OpenApiResponse
 from ironauth.config.openapi import STAFF_CHAPTERS, TAGS_BY_PATH
 from ironauth.infrastructure.api import openapi_errors as error_answers
 from ironauth.infrastructure.api import openapi_examples
-from ironauth.infrastructure.api.conditional import PreconditionFailed, is_reading
+from ironauth.infrastructure.api.conditional import is_reading
 from ironauth.infrastructure.api.deprecation import Deprecation, deprecation_of
+from ironauth.infrastructure.api.idempotency import HEADER, Created
 from ironauth.infrastructure.api.openapi_errors import PROBLEM_MEDIA_TYPE, REFERENCE, Kind, OAuthErrors, Usual
 from ironauth.infrastructure.core.errors import DomainError, FieldError
 
@@ -32,6 +33,9 @@ _OF_COUNTED: Final = ("RateLimit-Policy", "RateLimit")
 _CONDITIONS: Final = {
     "If-Match": "The ETag of the state that the request is about; `412` where it is another one by now.",
     "If-None-Match": "An ETag that the caller has: GET answers `304` while that is the state.",
+}
+_REPEATING: Final = {
+    HEADER: "A new one for each request, such as a UUID. The same request with it is not carried out again for a day.",
 }
 
 
@@ -72,15 +76,21 @@ class Schema(AutoSchema):
 
     def get_override_parameters(self) -> list[Any]:
         """Return the header fields that make this kind of operation safe to do twice or at once."""
-        names = _CONDITIONS if self._is_conditional() else {}
+        names = (_CONDITIONS if self._is_conditional() else {}) | (_REPEATING if self._creates() else {})
         return [OpenApiParameter(name, str, OpenApiParameter.HEADER, description=says) for name, says in names.items()]
 
     def _is_conditional(self) -> bool:
         return getattr(self.view, "edited", None) is not None and self.method != "POST"
 
     def _of_resource(self) -> tuple[str, ...]:
-        """Return the header fields of its answers that tell the state of a resource."""
+        """Return the header fields of its good answers that tell of a resource."""
+        if (creates := self._creates()) is not None:
+            return ("Location", "Idempotency-Replayed") if creates.name else ("Idempotency-Replayed",)
         return ("ETag",) if self._is_conditional() and self.method != "DELETE" else ()
+
+    def _creates(self) -> Created | None:
+        creates: Created | None = getattr(self.view, "creates", None)
+        return creates if self.method == "POST" else None
 
     def get_request_serializer(self) -> Any:
         """Return nothing: a view without ``@extend_schema(request=…)`` reads no body."""
@@ -122,10 +132,8 @@ class Schema(AutoSchema):
             bodies = {code: self._get_response_for_code(declared, code, direction=direction)}
         for usual in self._usual_errors().values():
             bodies.setdefault(str(usual.status), self._problem(str(usual.status), (), usual.description))
-        if self._is_conditional():
-            bodies["412"] = self._problem("412", [PreconditionFailed.code], PreconditionFailed.detail)
-            if is_reading(self.method):
-                bodies["304"] = {"description": "It is as If-None-Match says."}
+        if self._is_conditional() and is_reading(self.method):
+            bodies["304"] = {"description": "It is as If-None-Match says."}
         everything = REFERENCE.format(name=self._add_problem("default", error_answers.anywhere(), ()))
         bodies.setdefault(
             "default",
@@ -173,6 +181,8 @@ class Schema(AutoSchema):
             is_protected=bool(security) and {} not in security,
             has_path_parameters="{" in self.path,
             is_for_staff=self._chapter() in STAFF_CHAPTERS,
+            is_conditional=self._is_conditional(),
+            is_repeatable=self._creates() is not None,
         )
         return {str(usual.status): usual for usual in error_answers.usual(kind)}
 

@@ -56,6 +56,8 @@ class Kind(NamedTuple):
     is_protected: bool
     has_path_parameters: bool
     is_for_staff: bool
+    is_conditional: bool
+    is_repeatable: bool
 
     @property
     def changes(self) -> bool:
@@ -92,6 +94,8 @@ def usual(kind: Kind) -> Iterator[Usual]:
         codes, label = [*codes, "parse_error"], "Body"
     if kind.is_protected:
         codes, label = [*codes, "invalid_request"], f"{label}Credential"
+    if kind.is_repeatable:
+        codes, label = [*codes, "idempotency_key_invalid"], f"{label}Key"
     text = "The body is malformed, or a field is bad: `errors` names every bad one"
     text = text if kind.has_body else "The request is malformed, or brings more than one credential"
     yield Usual(400, text, tuple(codes), label)
@@ -106,11 +110,22 @@ def usual(kind: Kind) -> Iterator[Usual]:
         yield Usual(403, text, tuple(refused), label)
     if kind.has_path_parameters:
         yield Usual(404, "There is no such thing, or not for this caller", ("not_found",))
+    yield from _of_conditions(kind)
     if kind.has_body:
         yield Usual(413, "The body is larger than 64 KiB", ("body_too_large",))
         yield Usual(415, "The body is of a media type that is not listed here", ("unsupported_media_type",))
     text = "Overloaded, or the database cannot be reached: try again after `Retry-After` seconds"
     yield Usual(503, text, ("overloaded", "unavailable"))
+
+
+def _of_conditions(kind: Kind) -> Iterator[Usual]:
+    """Yield the errors of If-Match and Idempotency-Key."""
+    if kind.is_conditional:
+        yield Usual(412, "It is not as If-Match says, or it is as If-None-Match says", ("precondition_failed",))
+    if kind.is_repeatable:
+        unrepeated = ("idempotency_in_flight", "idempotency_answer_not_repeated")
+        yield Usual(409, "The first request with this key is in flight, or its answer had a secret", unrepeated, "Key")
+        yield Usual(422, "The key stands for another request", ("idempotency_key_reused",))
 
 
 #: Of any problem, for clients that look at no code.

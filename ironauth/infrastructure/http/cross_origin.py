@@ -12,11 +12,11 @@ from ironauth.infrastructure.core.asgi_types import WHOLE_ANSWER, Application, M
 
 METHODS: Final = b"GET, POST, PUT, PATCH, DELETE"
 #: Headers a page may send beyond those that it always may.
-ALLOWED: Final = b"Authorization, Content-Type, DPoP, X-Request-ID, If-Match, If-None-Match"
+ALLOWED: Final = b"Authorization, Content-Type, DPoP, X-Request-ID, If-Match, If-None-Match, Idempotency-Key"
 #: Headers of an answer a page may read beyond those that it always may.
 EXPOSED: Final = (
     b"Retry-After, WWW-Authenticate, X-Request-ID, Location, ETag, Content-Disposition, "
-    b"RateLimit-Policy, RateLimit, Deprecation, Sunset, Link"
+    b"Idempotency-Replayed, RateLimit-Policy, RateLimit, Deprecation, Sunset, Link"
 )
 PREFLIGHT_S: Final = 7_200  # seconds; the most that Chromium keeps
 _VARY: Final = (b"vary", b"Origin")

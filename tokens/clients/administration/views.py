@@ -5,12 +5,12 @@ from uuid import UUID
 
 from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework.permissions import IsAuthenticated
-from rest_framework.response import Response
 
 from accounts.access.permissions import StaffPermission, StaffView, caller_id
 from accounts.errors import StepUpRequired
 from accounts.users import step_up
 from accounts.users.signed_in import signed_in
+from ironauth.infrastructure.api.idempotency import Created
 from ironauth.infrastructure.api.views import ApiRequest
 from ironauth.infrastructure.core.errors import NotFound, PermissionDenied, ValidationFailed
 from tokens.clients.administration import services
@@ -39,6 +39,7 @@ class ClientsView(StaffView):
 
     permission_classes = (IsAuthenticated, ClientPermission)
     rights_in_unit = frozenset({"GET", "POST"})
+    creates = Created(ClientSecretShown, name="client_id", once="client_secret")
 
     @extend_schema(
         operation_id="clients_list",
@@ -57,7 +58,7 @@ class ClientsView(StaffView):
         request=ClientCreateInput,
         responses={201: ClientSecretShown, 400: ValidationFailed, 401: StepUpRequired, 403: PermissionDenied},
     )
-    async def post(self, request: ApiRequest) -> Response:
+    async def post(self, request: ApiRequest) -> ClientSecretShown:
         """Create a client; with a `preset`, a name and an address are enough. Scope: `clients:write`.
 
         `client_secret` is shown this once. Needs a sign-in, step-up or machine's token of the last ten minutes. Only a
@@ -65,8 +66,7 @@ class ClientsView(StaffView):
         """
         values = await self.validated(request, ClientCreateInput)
         step_up.require_recent(signed_in(request))
-        made = await services.create_client(actor_id=caller_id(request), values=values)
-        return Response(made, status=201, headers={"Location": f"{request.path}/{made.client_id}"})
+        return await services.create_client(actor_id=caller_id(request), values=values)
 
 
 class ClientView(StaffView):
@@ -129,6 +129,7 @@ class ClientSecretView(StaffView):
 
     permission_classes = (IsAuthenticated, ClientActPermission)
     rights_in_unit = frozenset({"POST"})
+    creates = Created(ClientSecretShown, once="client_secret", status=200)
 
     @extend_schema(
         operation_id="clients_secret_rotate",

@@ -9,6 +9,7 @@ from accounts.access.permissions import StaffPermission, StaffView, caller_id
 from accounts.errors import StepUpRequired
 from accounts.users import step_up
 from accounts.users.signed_in import signed_in
+from ironauth.infrastructure.api.idempotency import Created
 from ironauth.infrastructure.api.parsers import validated_query
 from ironauth.infrastructure.api.views import ApiRequest
 from ironauth.infrastructure.core.errors import PermissionDenied, ValidationFailed
@@ -31,6 +32,7 @@ class KeysView(StaffView):
 
     permission_classes = (IsAuthenticated, KeyPermission)
     rights_in_unit = frozenset({"GET", "POST"})
+    creates = Created(list, status=200)
 
     @extend_schema(
         operation_id="keys_list",
@@ -70,6 +72,7 @@ class KeyRotationView(StaffView):
 
     permission_classes = (IsAuthenticated, KeyPermission)
     rights_in_unit = frozenset({"POST"})
+    creates = Created(KeyOut, status=200)
 
     @extend_schema(
         operation_id="keys_rotate",

@@ -38,7 +38,7 @@ class Command(BaseCommand):
                 f"signing_keys={purged.signing_keys} throttle_counts={purged.throttle_counts} "
                 f"email_tokens={purged.email_tokens} mails={purged.mails} invitations={purged.invitations} "
                 f"audit_events={purged.audit_events} admin_log={purged.admin_log} "
-                f"used_once={purged.used_once} kept_devices={purged.kept_devices} "
-                f"left_addresses={purged.left_addresses} oauth={purged.oauth} "
+                f"used_once={purged.used_once} idempotency_keys={purged.idempotency_keys} "
+                f"kept_devices={purged.kept_devices} left_addresses={purged.left_addresses} oauth={purged.oauth} "
                 f"clients={purged.clients} registration_tokens={purged.registration_tokens}"
             )

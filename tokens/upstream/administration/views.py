@@ -4,13 +4,13 @@ from typing import ClassVar
 
 from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework.permissions import IsAuthenticated
-from rest_framework.response import Response
 
 from accounts.access.permissions import StaffPermission, StaffView, caller_id
 from accounts.access.scopes import CHANGE_PROVIDERS, SEE_PROVIDERS
 from accounts.errors import StepUpRequired
 from accounts.users import step_up
 from accounts.users.signed_in import signed_in
+from ironauth.infrastructure.api.idempotency import Created
 from ironauth.infrastructure.api.parsers import NoParameters, validated_query
 from ironauth.infrastructure.api.views import ApiRequest
 from ironauth.infrastructure.core.errors import NotFound, PermissionDenied, Throttled, ValidationFailed
@@ -36,6 +36,7 @@ class ProvidersView(StaffView):
 
     permission_classes = (IsAuthenticated, ProviderPermission)
     rights_in_unit = frozenset({"GET", "POST"})
+    creates = Created(SignInProviderOut, name="slug")
 
     @extend_schema(
         operation_id="providers_list",
@@ -54,15 +55,14 @@ class ProvidersView(StaffView):
         request=ProviderCreateInput,
         responses={201: SignInProviderOut, 400: ValidationFailed, 401: StepUpRequired, 403: PermissionDenied},
     )
-    async def post(self, request: ApiRequest) -> Response:
+    async def post(self, request: ApiRequest) -> SignInProviderOut:
         """Add a provider; register its `redirect_uri` there. Scope: `providers:write`.
 
         A superuser's, or a machine's. Needs a sign-in, step-up or machine's token of the last ten minutes.
         """
         values = await self.validated(request, ProviderCreateInput)
         step_up.require_recent(signed_in(request))
-        made = await services.create_provider(actor_id=caller_id(request), values=values)
-        return Response(made, status=201, headers={"Location": f"{request.path}/{made.slug}"})
+        return await services.create_provider(actor_id=caller_id(request), values=values)
 
 
 class ProviderView(StaffView):
