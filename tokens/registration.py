@@ -13,6 +13,8 @@ from accounts.invitations import continuing as invitations
 from accounts.privacy import export
 from ironauth.infrastructure.db.compiled import Param
 from tokens.clients import queries as clients
+from tokens.clients import registry
+from tokens.clients.documents import services as documents
 from tokens.oauth.models import AuthorizationCode, Consent, DeviceGrant, LogoutNotice
 from tokens.sessions.models import KnownDevice, Session
 from tokens.upstream.models import UpstreamSession
@@ -22,6 +24,7 @@ def register() -> None:
     """Give each table that knows a person its rows of the export and its rule; called when the application is ready."""
     _register_export()
     _register_first_proof()
+    registry.register_documents(documents.find)
     invitations.register(find=clients.invited_to, offered=clients.to_invite_to)
 
 

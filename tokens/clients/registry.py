@@ -46,6 +46,7 @@ class Client(msgspec.Struct, frozen=True):
         client_id: The text of the row's id, by which everything here knows it; ``public_id`` is what others call it.
         sector_key: What makes the ``sub`` of a pairwise client's people (``subjects``), empty for a public one.
         unverified: Made by a stranger, and nobody of staff has looked at it.
+        stored: Whether there is a row; not before somebody has allowed a client something that its document describes.
     """
 
     client_id: str
@@ -81,6 +82,7 @@ class Client(msgspec.Struct, frozen=True):
     secrets: tuple[ClientSecret, ...]
     unverified: bool = False
     document_url: str = ""
+    stored: bool = True
 
     @property
     def id(self) -> UUID:
@@ -259,6 +261,7 @@ def snapshot(row: OAuthClient, secrets: Iterable[OAuthClientSecret] = ()) -> Cli
         ),
         unverified=row.is_unverified,
         document_url=row.document_url,
+        stored=not row._state.adding,  # noqa: SLF001 - documented by Django
     )
 
 

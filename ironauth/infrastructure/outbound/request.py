@@ -32,7 +32,7 @@ class Exchange:
     ``networks``: for an address that somebody else chose, the networks it may lead to that are not public. None: the
     operator chose it, and it may lead anywhere. ``kept``: connections to use again, and where this one is left; only
     for a request that may be sent twice, as a server that closes a connection may have read it. None: it is made anew
-    and closed. ``status``: the answer's, once there is one.
+    and closed. ``status`` and ``headers``, by names in lower case: the answer's, once there is one.
     """
 
     def __init__(
@@ -53,6 +53,7 @@ class Exchange:
         self._line: socket.socket | None = None
         self._over = False
         self.status: int | None = None
+        self.headers: Mapping[str, str] = {}
 
     def run(
         self, method: str, *, headers: Mapping[str, str], wanted: Collection[int], body: bytes | None = None
@@ -106,6 +107,7 @@ class Exchange:
             connection.request(method, target, body=body, headers=dict(headers))
             with connection.getresponse() as response:
                 self.status = response.status
+                self.headers = {name.lower(): value for name, value in response.getheaders()}
                 if response.status not in wanted:
                     raise ExchangeFailedError(f"status {response.status}")
                 answer = _body(response, self._longest)

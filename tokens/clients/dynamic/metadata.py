@@ -106,9 +106,9 @@ def _fields(said: Mapping[str, Any], methods: Iterable[str]) -> dict[str, Any]:
     method = _text(said, "token_endpoint_auth_method", "client_secret_basic")
     if method not in methods:
         raise InvalidClientMetadata(f"token_endpoint_auth_method: write one of {', '.join(methods)}.")
-    if "jwks_uri" in said:
-        raise InvalidClientMetadata("jwks_uri is not fetched here: send the keys as jwks.")
     signs = METHODS[method] == OAuthClient.AuthMethod.PRIVATE_KEY_JWT
+    if signs and "jwks_uri" in said:
+        raise InvalidClientMetadata("jwks_uri is not fetched here: send the keys as jwks.")
     algorithm = _text(said, "id_token_signed_response_alg", "")
     if algorithm and algorithm not in ALGORITHMS:
         raise InvalidClientMetadata(f"id_token_signed_response_alg: write one of {', '.join(ALGORITHMS)}.")

@@ -109,6 +109,8 @@ async def push(*, client: Client, query: QueryDict, parameters: dict[str, str]) 
             ``client_id``, or an address that is not registered.
         OAuthError: What ``authorization_request.check`` raises.
     """
+    if not client.stored:
+        raise InvalidRequest("Nobody has allowed this application anything yet: send people to /oauth/authorize first.")
     if "request_uri" in parameters:
         raise InvalidRequest("A pushed request cannot refer to another one: leave request_uri out.")
     if len(urlencode(parameters)) > MAX_BYTES:  # as a browser would bring it: the answer repeats its state

@@ -14,6 +14,7 @@ from ironauth.infrastructure.db.unit_of_work import about_to_commit, database
 from ironauth.infrastructure.http.client_context import ClientContext
 from ironauth.infrastructure.telemetry.logs import get_logger
 from tokens.clients import subjects
+from tokens.clients.documents import queries as documents
 from tokens.clients.errors import AccessDenied, ConsentRequired, LoginRequired
 from tokens.clients.registry import Client
 from tokens.oauth import codes
@@ -235,6 +236,8 @@ def _remember_and_issue(*, request: AuthorizationRequest, client: Client, cookie
     if not client.trusted or "consent" in request.prompt:  # else they have chosen who they are, no more
         if not sso_session.hold(session):
             return Decision(Step.SIGN_IN)
+        if client.document_url:
+            documents.keep(client)
         given = consents.given(request.scope, request.resources)
         consents.remember(user_id=session.account.id, client_id=client.id, given=given, session_id=session.id)
     return _issue(request, client, session)
