@@ -1,8 +1,9 @@
 """Access tokens on the wire: JWS compact serialisation (RFC 7515 §7.1) of claims, typed at+jwt (RFC 9068 §2.1).
 
-Ed25519 only: keys of other families sign clients' tokens, and no access token is verified with them. ``decode`` checks
-*everything* a token can be refused for without a database: text, header, signature, claims. Leeway: none for ``exp`` (a
-token is dead in the second it names), ``CLOCK_LEEWAY_S`` for ``iat`` and ``nbf``.
+Ed25519, unless the token's client says otherwise. Each is verified by the algorithm of the very key that it names,
+one of ours; ``typ`` keeps ID tokens of the same keys apart. ``decode`` checks *everything* a token can be refused for
+without a database: text, header, signature, claims. Leeway: none for ``exp`` (a token is dead in the second it names),
+``CLOCK_LEEWAY_S`` for ``iat`` and ``nbf``.
 """
 
 import base64
@@ -21,7 +22,7 @@ from joserfc.util import urlsafe_b64decode
 from ironauth.infrastructure.core import strict_json
 from ironauth.infrastructure.telemetry import metrics
 from tokens.errors import InvalidToken, UnknownKey
-from tokens.keys.key_set import ALGORITHMS, ActiveKey, KeySet
+from tokens.keys.key_set import ActiveKey, KeySet
 
 MAX_TOKEN_BYTES = 4_096  # 4 KiB: our longest token is under 1 KiB; refused before any parsing (rfc8725bis §3.15)
 CLOCK_LEEWAY_S = 60  # seconds another worker's clock may be ahead of this one
@@ -41,11 +42,15 @@ class QuietEdDSA(EdDSAAlgorithm):
 class _Registry(jws.JWSRegistry):
     """The only signature algorithms this module knows: a foreign ``alg`` cannot be reached by any mistake."""
 
-    algorithms: dict[str, JWSAlgModel] = {"EdDSA": QuietEdDSA(), "Ed25519": jws.JWSRegistry.algorithms["Ed25519"]}
+    algorithms: dict[str, JWSAlgModel] = {
+        "EdDSA": QuietEdDSA(),
+        **{alg: jws.JWSRegistry.algorithms[alg] for alg in ("Ed25519", "ES256", "RS256")},
+    }
 
 
-_REGISTRIES = {alg: _Registry(algorithms=[alg]) for alg in ALGORITHMS}
-_SIGNERS = {alg: registry.get_alg(alg) for alg, registry in _REGISTRIES.items()}
+#: By algorithm: what verifies by that one alone, and what signs.
+REGISTRIES: Final = {alg: _Registry(algorithms=[alg]) for alg in _Registry.algorithms}
+SIGNERS: Final = {alg: registry.get_alg(alg) for alg, registry in REGISTRIES.items()}
 
 
 class Actor(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -117,7 +122,7 @@ def encode(claims: AccessClaims, active: ActiveKey) -> str:
         claims: The claims, complete.
         active: The key that signs.
     """
-    return compact(claims, active, _SIGNERS[active.alg], typ=TYP)
+    return compact(claims, active, SIGNERS[active.alg], typ=TYP)
 
 
 def compact(claims: object, active: ActiveKey, signer: JWSAlgModel, *, typ: str) -> str:
@@ -159,7 +164,7 @@ def decode(token: str, keys: KeySet, *, now: float) -> VerifiedToken:
     if header["alg"] != key.alg:
         raise InvalidToken("alg")
     try:
-        jws.deserialize_compact(token, key.key, registry=_REGISTRIES[key.alg])
+        jws.deserialize_compact(token, key.key, registry=REGISTRIES[key.alg])
     except (JoseError, ValueError, TypeError, RecursionError) as error:
         raise InvalidToken("signature") from error
     claims = claims_of(token)
@@ -185,7 +190,7 @@ def _check_header(header: dict[str, Any]) -> None:
     # RFC 7515 §4.1.9: a media type, hence without regard to case, and "application/" may be left out.
     if not isinstance(typ, str) or typ.lower().removeprefix("application/") != TYP:
         raise InvalidToken("typ")
-    if header.get("alg") not in ALGORITHMS:
+    if not isinstance(header.get("alg"), str) or header["alg"] not in REGISTRIES:
         raise InvalidToken("alg")
     if not isinstance(header.get("kid"), str):
         raise InvalidToken("kid")

@@ -125,6 +125,7 @@ class OAuthClientAdmin(CheckedSelection, ClientActs, admin.ModelAdmin):  # type:
         ("Rules that it keeps", {"fields": ("profile", "rules")}),
         (client_presets.PROOF, {"fields": ("auth_method", "secrets_in_use", *_AUTHENTICATION[1:])}),
         ("ID tokens", {"fields": ("id_token_alg", "id_token_claims", "subject_type", "sector")}),
+        ("Access tokens", {"fields": ("access_token_alg",)}),
         ("Signed messages", {"fields": ("request_object_signing_alg", "authorization_signed_response_alg")}),
         ("Lifetimes in seconds; empty: as the settings say", {"fields": _LIFETIMES}),
     )

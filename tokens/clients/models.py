@@ -105,7 +105,7 @@ class OAuthClient(models.Model):
         DOCUMENT = "document", "Described by its own document"
 
     class IdTokenAlg(models.TextChoices):
-        """What signs the client's ID tokens; Ed25519 goes by the name that IRONAUTH_JWT_ALG says."""
+        """What signs tokens for the client; Ed25519 goes by the name that IRONAUTH_JWT_ALG says."""
 
         ED25519 = "ed25519", "Ed25519"
         ES256 = "ES256", "ES256"
@@ -154,6 +154,10 @@ class OAuthClient(models.Model):
     subject_type = models.CharField(max_length=8, choices=Subject, default=Subject.PUBLIC)
     sector = models.CharField(max_length=255, blank=True, default="")  # host name; OpenID Connect Core §8.1
     id_token_alg = models.CharField(max_length=8, choices=IdTokenAlg, default=IdTokenAlg.ED25519)
+    #: Of its access tokens: what the API can verify that they are for.
+    access_token_alg = models.CharField(
+        max_length=8, choices=IdTokenAlg, default=IdTokenAlg.ED25519, db_default=IdTokenAlg.ED25519.value
+    )
     id_token_claims = models.BooleanField(
         default=False,
         db_default=False,

@@ -91,6 +91,7 @@ _FAPI2_INITIAL: Final[Mapping[str, Any]] = {
     "require_par": True,
     "dpop": _DPOP.REQUIRED.value,
     "id_token_alg": _ALG.ED25519.value,
+    "access_token_alg": _ALG.ED25519.value,
 }
 _FAPI2_DEMANDS: Final = (
     Demand(
@@ -114,6 +115,11 @@ _FAPI2_DEMANDS: Final = (
     Demand(
         "id_token_alg",
         lambda client: client.id_token_alg != _ALG.RS256,
+        "FAPI 2.0 signs nothing by RS256: choose ES256 or ed25519.",
+    ),
+    Demand(
+        "access_token_alg",
+        lambda client: client.access_token_alg != _ALG.RS256,
         "FAPI 2.0 signs nothing by RS256: choose ES256 or ed25519.",
     ),
     Demand(

@@ -72,6 +72,7 @@ class Client(msgspec.Struct, frozen=True):
     sector: str
     sector_key: bytes
     id_token_alg: str
+    access_token_alg: str
     id_token_claims: bool
     request_object_signing_alg: str
     authorization_signed_response_alg: str
@@ -248,6 +249,7 @@ def snapshot(row: OAuthClient, secrets: Iterable[OAuthClientSecret] = ()) -> Cli
         sector=row.sector,
         sector_key=pairwise.sector_key(row.sector or str(row.pk)) if row.is_pairwise else b"",
         id_token_alg=row.id_token_alg,
+        access_token_alg=row.access_token_alg,
         id_token_claims=row.id_token_claims,
         request_object_signing_alg=row.request_object_signing_alg,
         authorization_signed_response_alg=row.authorization_signed_response_alg,

@@ -49,6 +49,7 @@ _CHOICES: Final[Mapping[str, type[TextChoices]]] = {
     "dpop": OAuthClient.Policy,
     "subject_type": OAuthClient.Subject,
     "id_token_alg": OAuthClient.IdTokenAlg,
+    "access_token_alg": OAuthClient.IdTokenAlg,
     "request_object_signing_alg": OAuthClient.RequestAlg,
     "authorization_signed_response_alg": OAuthClient.IdTokenAlg,
 }
@@ -316,11 +317,11 @@ def _subject(client: OAuthClient) -> Iterable[FieldError]:
 
 
 def _signed(client: OAuthClient) -> Iterable[FieldError]:
-    """Find an algorithm that nothing here signs with. Ed25519 every installation has: access tokens need it.
+    """Find an algorithm that nothing here signs with. Ed25519 every installation has: its own sessions need it.
 
     A client without the scope openid has no ID tokens.
     """
-    fields = ["authorization_signed_response_alg"]
+    fields = ["access_token_alg", "authorization_signed_response_alg"]
     if isinstance(client.scopes, list) and Scope.OPENID in client.scopes:
         fields.append("id_token_alg")
     for field in fields:

@@ -1,8 +1,8 @@
 """Signing keys in memory: key pairs (RFC 8037, RFC 7518 §6), their thumbprint names (RFC 7638), and the set in use.
 
-Access tokens are signed with Ed25519 alone. Keys of other families sign ID tokens and logout tokens, for OAuth clients
-whose libraries cannot verify Ed25519. The set is an immutable value: a reload replaces it whole, so a request never
-sees half a rotation.
+Access tokens are signed with Ed25519 unless their client says otherwise. Keys of other families sign for software that
+cannot verify Ed25519. The set is an immutable value: a reload replaces it whole, so a request never sees half a
+rotation.
 """
 
 import base64
@@ -109,12 +109,11 @@ class KeySet:
     """Every key this server accepts, those it signs with (if any), and the bytes it publishes.
 
     Attributes:
-        verifying: The keys that access tokens are verified with, hence Ed25519 only.
-        active: The key that signs access tokens.
+        verifying: The keys that tokens are verified with, of all families.
+        active: The Ed25519 key that signs.
         jwks: The published key set as JSON.
         etag: Of ``jwks``, for If-None-Match.
-        client_verifying: The keys that clients' tokens are verified with, of all families.
-        signers: The keys that sign clients' tokens, by family.
+        signers: The keys that sign, by family.
         algorithms: What clients' tokens are signed with now, or will be after the next rotation.
     """
 
@@ -122,23 +121,13 @@ class KeySet:
     active: ActiveKey | None
     jwks: bytes
     etag: str
-    client_verifying: Mapping[str, VerifyingKey] = field(default_factory=dict)
     signers: Mapping[Family, ActiveKey] = field(default_factory=dict)
     algorithms: tuple[str, ...] = ()
 
     def verifier(self, kid: str, now: float) -> VerifyingKey | None:
-        """Return the key named ``kid`` while access tokens of it are accepted, else None; ``now`` in unix seconds."""
-        return _in_force(self.verifying.get(kid), now)
-
-    def client_verifier(self, kid: str, now: float) -> VerifyingKey | None:
-        """Return the key named ``kid`` while clients' tokens of it are accepted, else None; ``now`` in unix seconds."""
-        return _in_force(self.client_verifying.get(kid), now)
-
-
-def _in_force(found: VerifyingKey | None, now: float) -> VerifyingKey | None:
-    if found is None or (found.not_after is not None and now >= found.not_after):
-        return None
-    return found
+        """Return the key named ``kid`` while tokens of it are accepted, else None; ``now`` in unix seconds."""
+        found = self.verifying.get(kid)
+        return None if found is None or (found.not_after is not None and now >= found.not_after) else found
 
 
 def build_key_set(records: Iterable[KeyRecord], *, now: float) -> KeySet:
@@ -161,22 +150,17 @@ def build_key_set(records: Iterable[KeyRecord], *, now: float) -> KeySet:
     signing = sorted((record for record in accepted if record.active or record.coming), key=_active_ed25519_first)
     jwks = msgspec.json.encode(JwkSet([record.jwk for record in accepted]))
     return KeySet(
-        verifying={record.jwk.kid: keys[record.jwk.kid] for record in accepted if _of_access_tokens(record)},
+        verifying=keys,
         active=signers.get(Family.ED25519),
         jwks=jwks,
         etag=f'"{hashlib.sha256(jwks).hexdigest()[:32]}"',
-        client_verifying=keys,
         signers=signers,
         algorithms=tuple(dict.fromkeys(record.jwk.alg for record in signing)),
     )
 
 
-def _of_access_tokens(record: KeyRecord) -> bool:
-    return record.jwk.family is Family.ED25519
-
-
 def _active_ed25519_first(record: KeyRecord) -> tuple[bool, Family, bool]:
-    return not _of_access_tokens(record), record.jwk.family, not record.active
+    return record.jwk.family is not Family.ED25519, record.jwk.family, not record.active
 
 
 def new_key_pair(alg: str) -> tuple[PublicJwk, bytes]:

@@ -8,7 +8,7 @@ from typing import Final
 from ironauth.infrastructure.db.unit_of_work import database
 from tokens.clients.errors import InvalidScope, InvalidTarget
 from tokens.clients.registry import Client
-from tokens.keys.key_set import ActiveKey, Family
+from tokens.keys.key_set import ActiveKey
 from tokens.keys.store import key_store
 from tokens.protocol import scope_set, scope_text
 from tokens.resources import identifiers, queries
@@ -79,12 +79,12 @@ async def key_for(aim: Aim | None, key: ActiveKey) -> ActiveKey:
 
     Args:
         aim: What it is for.
-        key: What signs tokens for this server's own audience.
+        key: What signs the client's tokens for this server's own audience (``access_tokens.signing_key``).
 
     Raises:
         SigningKeyMissing: (503) there is none of the family.
     """
-    return key if aim is None or aim.family is Family.ED25519 else await key_store().signing(aim.family)
+    return key if aim is None or aim.audience == identifiers.own() else await key_store().signing(aim.family)
 
 
 def _default(client: Client) -> str:

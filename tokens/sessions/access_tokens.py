@@ -8,9 +8,11 @@ from django.conf import settings
 
 from ironauth.infrastructure.cache.two_level import ReadMark
 from ironauth.infrastructure.core import clock
-from tokens.access import codec, signed_tokens
+from tokens.access import codec
 from tokens.access.codec import AccessClaims, Actor
-from tokens.keys.key_set import ActiveKey
+from tokens.clients.registry import Client
+from tokens.keys.key_set import ActiveKey, Family
+from tokens.keys.store import key_store
 from tokens.principal import Principal
 from tokens.protocol import Scope, scope_set
 from tokens.resources.queries import Aim
@@ -27,6 +29,20 @@ class IssuedToken(NamedTuple):
 
     text: str
     expires_in: int
+
+
+async def signing_key(client: Client) -> ActiveKey:
+    """Return the key that signs access tokens for a client now: the one place that chooses the algorithm.
+
+    The sessions of this server's own pages and API have no client, and Ed25519 (``key_store().signing()``).
+
+    Args:
+        client: The client that gets the token.
+
+    Raises:
+        SigningKeyMissing: (503) there is no such key.
+    """
+    return await key_store().signing(Family(client.access_token_alg))
 
 
 def tells_roles(scope: str) -> bool:
@@ -78,7 +94,7 @@ def of_session(
         cnf=_confirmation(jkt),
         act=Actor(str(opened.actor_id), kind="staff") if acts else None,
     )
-    text = _encoded(claims, key)
+    text = codec.encode(claims, key)
     if mark is not None and not acts and codec.is_own(claims.aud):
         live = LiveSession(opened.account, opened.authenticated_at, opened.amr, opened.client_id)
         authentication.keep_issued(text, claims, kid=key.kid, live=live, mark=mark)
@@ -112,7 +128,7 @@ def of_client(
         roles=(),
         cnf=_confirmation(jkt),
     )
-    return IssuedToken(_encoded(claims, key), claims.exp - now)
+    return IssuedToken(codec.encode(claims, key), claims.exp - now)
 
 
 def of_person(
@@ -158,14 +174,7 @@ def of_person(
         cnf=_confirmation(jkt),
         act=act,
     )
-    return IssuedToken(_encoded(claims, key), claims.exp - now)
-
-
-def _encoded(claims: AccessClaims, key: ActiveKey) -> str:
-    """Return the signed token. What is good for this server's own API is the codec's alone."""
-    if codec.is_own(claims.aud):
-        return codec.encode(claims, key)
-    return signed_tokens.sign(claims, key, typ=codec.TYP)
+    return IssuedToken(codec.encode(claims, key), claims.exp - now)
 
 
 def _confirmation(jkt: str) -> dict[str, str] | None:

@@ -60,7 +60,7 @@ def form(**changes: Any) -> dict[str, Any]:
         "name": "Wiki", "redirect_uris": REDIRECT_URI, "grants": ["authorization_code", "refresh_token"],
         "scopes": ["openid", "offline_access"], "profile": "oauth2.1", "auth_method": "secret", "require_pkce": "on",
         "dpop": "optional",
-        "id_token_alg": "ed25519", "authorization_signed_response_alg": "ed25519",
+        "id_token_alg": "ed25519", "access_token_alg": "ed25519", "authorization_signed_response_alg": "ed25519",
         "subject_type": "public", "new_id": signed_id(new_id()), **changes,
     }  # fmt: skip
     return {name: value for name, value in fields.items() if value is not None}

@@ -93,6 +93,11 @@ class ClientPatchInput(serializers.Serializer[Any]):
     subject_type = serializers.ChoiceField(required=False, choices=OAuthClient.Subject.choices)
     sector = TextField(required=False, allow_blank=True, help_text="A host name, for pairwise subjects.")
     id_token_alg = serializers.ChoiceField(required=False, choices=OAuthClient.IdTokenAlg.choices)
+    access_token_alg = serializers.ChoiceField(
+        required=False,
+        choices=OAuthClient.IdTokenAlg.choices,
+        help_text="What signs its access tokens. RS256 or ES256 for an API whose software cannot verify Ed25519.",
+    )
     id_token_claims = FlagField(
         required=False,
         help_text="Name, address and roles are in the ID token too, for software that does not ask userinfo.",

@@ -44,6 +44,7 @@ class ClientOut(msgspec.Struct, frozen=True, kw_only=True):
     subject_type: str
     sector: str
     id_token_alg: str
+    access_token_alg: str
     id_token_claims: bool
     request_object_signing_alg: str
     authorization_signed_response_alg: str

@@ -134,15 +134,15 @@ def test_rsa_is_long_enough() -> None:
 
 
 def test_mixed_set() -> None:
-    """The set names every key once; access tokens are verified by Ed25519 keys alone."""
+    """The set names every key once, and tokens are verified by each, under its own algorithm."""
     for family in Family:
         create_first_keys(family)
     keys = build_key_set(read_records(), now=time.time())
     published = json.loads(keys.jwks)["keys"]
     assert sorted(key["kty"] for key in published) == ["EC", "EC", "OKP", "OKP", "RSA", "RSA"]
     assert len({key["kid"] for key in published}) == 6
-    assert {key.alg for key in keys.verifying.values()} == {"EdDSA"}
-    assert set(keys.client_verifying) == {key["kid"] for key in published}
+    assert {key.alg for key in keys.verifying.values()} == {"EdDSA", "ES256", "RS256"}
+    assert set(keys.verifying) == {key["kid"] for key in published}
     assert set(keys.signers) == set(Family)
     assert keys.active is not None
     assert keys.active.alg == "EdDSA"
@@ -157,19 +157,23 @@ def test_algorithms_to_come() -> None:
     assert build_key_set(read_records(), now=time.time()).algorithms == ("EdDSA", "Ed25519")
 
 
+@pytest.mark.parametrize("typ", ["at+jwt", "JWT", "logout+jwt"])
 @pytest.mark.parametrize("alg", ["ES256", "RS256", "EdDSA"])
 @pytest.mark.parametrize("family", OTHERS)
-def test_no_access_token(family: Family, alg: str) -> None:
-    """Whatever a key of another family signs, and under whatever name, is no access token (security-bar 26, 29)."""
+def test_what_is_an_access_token(family: Family, alg: str, typ: str) -> None:
+    """Of what a key of another family signs only one thing: under its own name, as that type (security-bar 26, 29)."""
     records = []
     for name in ("EdDSA", family):
         jwk, private = new_key_pair(name)
         records.append(KeyRecord(jwk=jwk, active=True, seed=private, not_after=None))
     keys = build_key_set(records, now=NOW)
     key = keys.signers[family]
-    header = {"alg": alg, "kid": key.kid, "typ": "at+jwt"}
-    with pytest.raises(InvalidToken):
-        codec.decode(_signed(header, key.key, family), keys, now=NOW)
+    token = _signed({"alg": alg, "kid": key.kid, "typ": typ}, key.key, family)
+    if alg == family and typ == "at+jwt":
+        assert codec.decode(token, keys, now=NOW).kid == key.kid
+    else:
+        with pytest.raises(InvalidToken):
+            codec.decode(token, keys, now=NOW)
 
 
 def _signed(header: dict[str, Any], key: Any, family: Family) -> str:

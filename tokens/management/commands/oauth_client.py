@@ -40,6 +40,7 @@ OPTIONS: Final = {
     "require_par": "--require-par", "request_object_signing_alg": "--request-object-signing-alg",
     "authorization_signed_response_alg": "--authorization-signed-response-alg", "serves": "--serves",
     "resources": "--resource",
+    "access_token_alg": "--access-token-alg",
 }  # fmt: skip
 FIELDS: Final = (*OPTIONS, "trusted", "strict_scopes", "id_token_claims")
 NO_PUBLIC: Final = "--public says that the client has no secret: leave out --auth-method, or --public."
@@ -165,6 +166,7 @@ def _add_create(parser: ArgumentParser) -> None:
     add("--id-token-claims", action="store_true", help="name, address and roles are in the ID token too")
     add("--dpop", metavar="POLICY", help="off, optional (default), required")
     add("--id-token-alg", metavar="ALG", help="RS256 (default: every library), ES256, ed25519")
+    add("--access-token-alg", metavar="ALG", help="ed25519 (default); RS256 or ES256 for an API that cannot verify it")
     add("--request-object-signing-alg", metavar="ALG", help="what signs its requests (RFC 9101): PS256, ES256, EdDSA")
     answers = "what signs answers that are asked for as JWTs: ed25519 (default), ES256, RS256"
     add("--authorization-signed-response-alg", metavar="ALG", help=answers)
@@ -209,6 +211,7 @@ def _client_of(options: dict[str, Any]) -> OAuthClient:
         subject_type=options["subject_type"],
         sector=options["sector"],
         id_token_alg=options["id_token_alg"] or begun.get("id_token_alg", ID_TOKEN_ALG),
+        access_token_alg=options["access_token_alg"] or OAuthClient.IdTokenAlg.ED25519,
         id_token_claims=options["id_token_claims"],
         request_object_signing_alg=options["request_object_signing_alg"]
         or begun.get("request_object_signing_alg", OAuthClient.RequestAlg.NONE),

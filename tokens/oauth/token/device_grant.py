@@ -10,11 +10,11 @@ from ironauth.infrastructure.db.faults import refers_to_nothing
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.telemetry.logs import get_logger
 from tokens.clients.errors import AccessDenied, AuthorizationPending, ExpiredToken, InvalidTarget, OAuthError, SlowDown
-from tokens.keys.store import key_store
 from tokens.oauth.device import counts as device_counts
 from tokens.oauth.device import units as device_units
 from tokens.oauth.device.units import Outcome, Polled
 from tokens.oauth.token.response import TokenRequest, TokenResponse, answer, id_key_for, refuse
+from tokens.sessions import access_tokens
 
 _REFUSALS: Final[Mapping[Outcome, type[OAuthError]]] = {
     Outcome.PENDING: AuthorizationPending,
@@ -58,7 +58,7 @@ async def by_device_code(asked: TokenRequest) -> TokenResponse:
     """
     device_code = asked.required("device_code")
     mark = token_cache().mark()
-    key, id_key = await key_store().signing(), await id_key_for(asked.client, asked.client.scopes)
+    key, id_key = await access_tokens.signing_key(asked.client), await id_key_for(asked.client, asked.client.scopes)
     polled = await _polled(asked, device_code)
     if polled.outcome in _REFUSALS:
         raise _REFUSALS[polled.outcome]

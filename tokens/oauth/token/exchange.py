@@ -15,7 +15,6 @@ from tokens.access.codec import Actor
 from tokens.clients import subjects
 from tokens.clients.errors import InvalidRequest, InvalidScope, UnauthorizedClient
 from tokens.errors import ActingSession, InvalidToken
-from tokens.keys.store import key_store
 from tokens.oauth import targets
 from tokens.oauth.token.response import TokenRequest, TokenResponse, life_s
 from tokens.principal import Principal
@@ -57,7 +56,7 @@ async def by_exchange(asked: TokenRequest) -> TokenResponse:
     shown = await _shown(asked.required("subject_token"), asked.jkt)
     aim = await targets.aim_of(client, " ".join(filter(None, (asked.resources, asked.parameters.get("audience")))))
     scope = _scope(asked, shown.person, aim)
-    key = await targets.key_for(aim, await key_store().signing())
+    key = await targets.key_for(aim, await access_tokens.signing_key(client))
     issued = access_tokens.of_person(
         shown.person,
         key,

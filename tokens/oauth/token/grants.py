@@ -13,7 +13,6 @@ from ironauth.infrastructure.db.faults import refers_to_nothing
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.telemetry.logs import get_logger
 from tokens.clients.errors import InvalidScope, InvalidTarget, UnauthorizedClient
-from tokens.keys.store import key_store
 from tokens.oauth import codes, targets
 from tokens.oauth.codes import PresentedCode, Redemption
 from tokens.oauth.token.device_grant import by_device_code
@@ -46,7 +45,7 @@ async def by_code(asked: TokenRequest) -> TokenResponse:
     redirect_uri = asked.parameters.get("redirect_uri", "") if verifier else asked.required("redirect_uri")
     presented = PresentedCode(code, redirect_uri, verifier, asked.jkt, asked.session_jkt, asked.resources)
     mark = token_cache().mark()
-    key, id_key = await key_store().signing(), await id_key_for(asked.client, asked.client.scopes)
+    key, id_key = await access_tokens.signing_key(asked.client), await id_key_for(asked.client, asked.client.scopes)
     redeemed = await _redeemed(presented, asked)
     event = log.warning if redeemed.outcome is codes.Outcome.REUSED else log.info
     event("code_redeemed", outcome=redeemed.outcome.value, client_id=asked.client.client_id)
@@ -77,7 +76,7 @@ async def by_refresh_token(asked: TokenRequest) -> TokenResponse:
     if parsed is None:
         await refuse(asked)
     mark = token_cache().mark()
-    key, id_key = await key_store().signing(), await id_key_for(client, wanted or client.scopes)
+    key, id_key = await access_tokens.signing_key(client), await id_key_for(client, wanted or client.scopes)
     rotation = await database().write_autocommit(
         refresh_units.rotate,
         parsed=parsed,
@@ -117,7 +116,7 @@ async def by_client_credentials(asked: TokenRequest) -> TokenResponse:
     own = own if aim is None else scope_set(aim.scope_of(scope_text(own)))
     wanted = asked.parameters.get("scope", "")
     scope = client.granted_of(wanted, own) if wanted.split() else scope_text(own)
-    key = await targets.key_for(aim, await key_store().signing())
+    key = await targets.key_for(aim, await access_tokens.signing_key(client))
     access = access_tokens.of_client(client.id, key, scope=scope, life_s=life_s(client, aim), jkt=asked.jkt, aim=aim)
     log.info("client_token_issued", client_id=client.client_id)
     return TokenResponse(access.text, asked.token_type, access.expires_in, scope)

@@ -62,7 +62,7 @@ async def principal_of(token: str, verified: VerifiedToken) -> Principal:
     principal = await token_cache().fetch(CACHE_PREFIX + claims.jti, load, Principal, tags=tags)
     if not hmac.compare_digest(principal.digest, digest):
         principal = (await load()).value  # another genuine token of the same jti
-    if (await key_store().for_verifying()).client_verifier(verified.kid, clock.unix()) is None:
+    if (await key_store().for_verifying()).verifier(verified.kid, clock.unix()) is None:
         raise InvalidToken("kid")
     return principal
 
