@@ -1,18 +1,42 @@
 """What staff and machines do with what a person signs in with; async, keyword-only."""
 
 import uuid
+from collections.abc import Callable
+from typing import Final, NamedTuple
 
+from accounts.access.rights import VIEW_KEPT_DEVICES, VIEW_USERS
 from accounts.acts.ways_in import units
+from accounts.federation import queries as federation
 from accounts.federation import removal as identities
-from accounts.federation.outputs import IdentityOut
-from accounts.mfa.kept_devices.services import KeptDeviceOut
-from accounts.mfa.outputs import MfaOut
+from accounts.mfa import factors
 from accounts.mfa.passkeys import removal as passkeys
 from accounts.passwords import hashing as passwords
 from accounts.passwords.breached import require_unbreached
 from accounts.passwords.policy import require_policy
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.telemetry.logs import get_logger
+
+
+class Seen[T](NamedTuple):
+    """Something that staff may see of a person: the right for it, and the query that finds it."""
+
+    right: str
+    find: Callable[[uuid.UUID], T]
+
+
+class Taken(NamedTuple):
+    """Something that staff take away: the unit of work, which asks for the rights, and the event of the log."""
+
+    unit: Callable[..., object]
+    event: str
+
+
+FACTORS: Final = Seen(VIEW_USERS, factors.overview)
+IDENTITIES: Final = Seen(VIEW_USERS, lambda user_id: list(federation.identities(user_id)))
+DEVICES: Final = Seen(VIEW_KEPT_DEVICES, units.devices)
+PASSKEY: Final = Taken(passkeys.remove_by_staff, "passkey_removed_by_staff")
+IDENTITY: Final = Taken(identities.unlink_by_staff, "identity_removed_by_staff")
+DEVICE: Final = Taken(units.end_device, "kept_device_ended_by_staff")
 
 
 async def set_password(*, actor_id: uuid.UUID, user_id: uuid.UUID, new_password: str) -> None:
@@ -33,13 +57,14 @@ async def set_password(*, actor_id: uuid.UUID, user_id: uuid.UUID, new_password:
     await require_unbreached(new_password, field="new_password")
     encoded = await passwords.hash_password(new_password)
     await database().write(units.set_password, actor_id=actor_id, user_id=user_id, encoded=encoded)
-    _log("password_set_by_staff", user_id, actor_id)
+    get_logger().info("password_set_by_staff", user_id=str(user_id), by=str(actor_id))
 
 
-async def factors(*, actor_id: uuid.UUID, user_id: uuid.UUID) -> MfaOut:
-    """Return a person's second factors.
+async def see[T](what: Seen[T], *, actor_id: uuid.UUID, user_id: uuid.UUID) -> T:
+    """Return something of a person.
 
     Args:
+        what: One of the above.
         actor_id: The member of staff, or the machine.
         user_id: The person.
 
@@ -47,85 +72,20 @@ async def factors(*, actor_id: uuid.UUID, user_id: uuid.UUID) -> MfaOut:
         PermissionDenied: The caller may not see it.
         NotFound: There is no such user.
     """
-    return await database().read(units.factors_of, actor_id=actor_id, user_id=user_id)
+    return await database().read(units.seen, actor_id, user_id, right=what.right, find=what.find)
 
 
-async def remove_passkey(*, actor_id: uuid.UUID, user_id: uuid.UUID, passkey_id: uuid.UUID) -> None:
-    """Take a passkey away.
-
-    Args:
-        actor_id: The member of staff, or the machine.
-        user_id: The person.
-        passkey_id: Which passkey.
-
-    Raises:
-        DomainError: What ``passkeys.removal.remove_by_staff`` raises.
-    """
-    await database().write(passkeys.remove_by_staff, actor_id=actor_id, user_id=user_id, passkey_id=passkey_id)
-    _log("passkey_removed_by_staff", user_id, actor_id)
-
-
-async def list_identities(*, actor_id: uuid.UUID, user_id: uuid.UUID) -> list[IdentityOut]:
-    """Return who a person is at other providers, the oldest first.
+async def take(what: Taken, *, actor_id: uuid.UUID, user_id: uuid.UUID, **which: uuid.UUID) -> None:
+    """Take something away from a person.
 
     Args:
+        what: One of the above.
         actor_id: The member of staff, or the machine.
         user_id: The person.
+        which: Its id, by the name that the unit of work has for it.
 
     Raises:
-        PermissionDenied: The caller may not see it.
-        NotFound: There is no such user.
+        DomainError: What the unit of work raises.
     """
-    return await database().read(units.identities_of, actor_id=actor_id, user_id=user_id)
-
-
-async def remove_identity(*, actor_id: uuid.UUID, user_id: uuid.UUID, identity_id: uuid.UUID) -> None:
-    """Take an identity away.
-
-    Args:
-        actor_id: The member of staff, or the machine.
-        user_id: The person.
-        identity_id: Which identity.
-
-    Raises:
-        DomainError: What ``federation.removal.unlink_by_staff`` raises.
-    """
-    await database().write(identities.unlink_by_staff, actor_id=actor_id, user_id=user_id, identity_id=identity_id)
-    _log("identity_removed_by_staff", user_id, actor_id)
-
-
-async def list_devices(*, actor_id: uuid.UUID, user_id: uuid.UUID) -> list[KeptDeviceOut]:
-    """Return a person's kept devices, the newest first; none of them is the caller's.
-
-    Args:
-        actor_id: The member of staff, or the machine.
-        user_id: The person.
-
-    Raises:
-        PermissionDenied: The caller may not see it.
-        NotFound: There is no such user.
-    """
-    found = await database().read(units.devices_of, actor_id=actor_id, user_id=user_id)
-    return [
-        KeptDeviceOut(one.pk, one.created_at, one.last_used_at, one.expires_at, one.user_agent, current=False)
-        for one in found
-    ]
-
-
-async def end_device(*, actor_id: uuid.UUID, user_id: uuid.UUID, device_id: uuid.UUID) -> None:
-    """End a kept device.
-
-    Args:
-        actor_id: The member of staff, or the machine.
-        user_id: The person.
-        device_id: Which device.
-
-    Raises:
-        DomainError: What ``units.end_device`` raises.
-    """
-    await database().write(units.end_device, actor_id=actor_id, user_id=user_id, device_id=device_id)
-    _log("kept_device_ended_by_staff", user_id, actor_id)
-
-
-def _log(event: str, user_id: uuid.UUID, actor_id: uuid.UUID) -> None:
-    get_logger().info(event, user_id=str(user_id), by=str(actor_id))
+    await database().write(what.unit, actor_id=actor_id, user_id=user_id, **which)
+    get_logger().info(what.event, user_id=str(user_id), by=str(actor_id))

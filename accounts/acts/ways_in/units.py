@@ -4,23 +4,19 @@ Passkeys, the app and identities have theirs in ``accounts.mfa`` and ``accounts.
 """
 
 import uuid
+from collections.abc import Callable
 
 from accounts.access.rights import (
     CHANGE_USERS,
     DELETE_KEPT_DEVICES,
-    VIEW_KEPT_DEVICES,
-    VIEW_USERS,
     rights_of,
     target_of,
 )
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event
-from accounts.federation import queries as federation
-from accounts.federation.outputs import IdentityOut
-from accounts.mfa import factors
 from accounts.mfa.kept_devices import queries as kept_devices
 from accounts.mfa.kept_devices.models import KeptDevice
-from accounts.mfa.outputs import MfaOut
+from accounts.mfa.kept_devices.services import KeptDeviceOut
 from accounts.outbox import queue as outbox
 from accounts.outbox.kinds import Kind
 from accounts.users import queries as user_queries
@@ -71,49 +67,31 @@ def set_password(*, actor_id: uuid.UUID, user_id: uuid.UUID, encoded: str) -> No
     audit.record(Event.PASSWORD_CHANGED, actor_id=actor_id, user_id=user_id)
 
 
-def factors_of(*, actor_id: uuid.UUID, user_id: uuid.UUID) -> MfaOut:
-    """Return a person's second factors.
+def seen[T](actor_id: uuid.UUID, user_id: uuid.UUID, *, right: str, find: Callable[[uuid.UUID], T]) -> T:
+    """Return something of a person to a caller who may see it.
 
     Args:
         actor_id: The member of staff, or the machine.
         user_id: The person.
+        right: What the caller has to hold.
+        find: The query.
 
     Raises:
         PermissionDenied: The caller may not see it.
         NotFound: There is no such user.
     """
-    _require_seen(actor_id, user_id, VIEW_USERS)
-    return factors.overview(user_id)
+    rights_of(actor_id).require(right)
+    if not User.objects.filter(pk=user_id).exists():
+        raise NotFound(_NO_USER)
+    return find(user_id)
 
 
-def identities_of(*, actor_id: uuid.UUID, user_id: uuid.UUID) -> list[IdentityOut]:
-    """Return who a person is at other providers, the oldest first.
-
-    Args:
-        actor_id: The member of staff, or the machine.
-        user_id: The person.
-
-    Raises:
-        PermissionDenied: The caller may not see it.
-        NotFound: There is no such user.
-    """
-    _require_seen(actor_id, user_id, VIEW_USERS)
-    return list(federation.identities(user_id))
-
-
-def devices_of(*, actor_id: uuid.UUID, user_id: uuid.UUID) -> list[KeptDevice]:
-    """Return a person's live kept devices, the newest first.
-
-    Args:
-        actor_id: The member of staff, or the machine.
-        user_id: The person.
-
-    Raises:
-        PermissionDenied: The caller may not see it.
-        NotFound: There is no such user.
-    """
-    _require_seen(actor_id, user_id, VIEW_KEPT_DEVICES)
-    return kept_devices.of_user(user_id)
+def devices(user_id: uuid.UUID) -> list[KeptDeviceOut]:
+    """Return a person's live kept devices, the newest first; none of them is the caller's."""
+    return [
+        KeptDeviceOut(one.pk, one.created_at, one.last_used_at, one.expires_at, one.user_agent, current=False)
+        for one in kept_devices.of_user(user_id)
+    ]
 
 
 def end_device(*, actor_id: uuid.UUID, user_id: uuid.UUID, device_id: uuid.UUID) -> None:
@@ -135,9 +113,3 @@ def end_device(*, actor_id: uuid.UUID, user_id: uuid.UUID, device_id: uuid.UUID)
     if not KeptDevice.objects.filter(pk=device_id, user_id=user_id).delete()[0]:
         raise NotFound("This person has no such kept device.")
     audit.record(Event.DEVICE_FORGOTTEN, actor_id=actor_id, user_id=user_id)
-
-
-def _require_seen(actor_id: uuid.UUID, user_id: uuid.UUID, permission: str) -> None:
-    rights_of(actor_id).require(permission)
-    if not User.objects.filter(pk=user_id).exists():
-        raise NotFound(_NO_USER)

@@ -77,7 +77,7 @@ class UserMfaView(StaffView):
     async def get(self, request: ApiRequest, user_id: uuid.UUID) -> MfaOut:
         """Return which factors the user has, their passkeys, and how many recovery codes are left."""
         validated_query(NoParameters, request.query_params)
-        return await services.factors(actor_id=caller_id(request), user_id=user_id)
+        return await services.see(services.FACTORS, actor_id=caller_id(request), user_id=user_id)
 
     @extend_schema(
         operation_id="users_mfa_reset",
@@ -119,7 +119,7 @@ class UserPasskeyView(TakesWayIn):
         second factor.
         """
         await self.require_proof(request)
-        await services.remove_passkey(actor_id=caller_id(request), user_id=user_id, passkey_id=passkey_id)
+        await services.take(services.PASSKEY, actor_id=caller_id(request), user_id=user_id, passkey_id=passkey_id)
 
 
 class UserIdentitiesView(TakesWayIn):
@@ -136,7 +136,7 @@ class UserIdentitiesView(TakesWayIn):
     async def get(self, request: ApiRequest, user_id: uuid.UUID) -> list[IdentityOut]:
         """Return them, the oldest first."""
         validated_query(NoParameters, request.query_params)
-        return await services.list_identities(actor_id=caller_id(request), user_id=user_id)
+        return await services.see(services.IDENTITIES, actor_id=caller_id(request), user_id=user_id)
 
 
 class UserIdentityView(TakesWayIn):
@@ -154,7 +154,7 @@ class UserIdentityView(TakesWayIn):
         As for passkeys: the last way in, the scope, and the proof that is needed.
         """
         await self.require_proof(request)
-        await services.remove_identity(actor_id=caller_id(request), user_id=user_id, identity_id=identity_id)
+        await services.take(services.IDENTITY, actor_id=caller_id(request), user_id=user_id, identity_id=identity_id)
 
 
 class UserKeptDevicesView(StaffView):
@@ -172,7 +172,7 @@ class UserKeptDevicesView(StaffView):
     async def get(self, request: ApiRequest, user_id: uuid.UUID) -> list[KeptDeviceOut]:
         """Return the live ones, the newest first."""
         validated_query(NoParameters, request.query_params)
-        return await services.list_devices(actor_id=caller_id(request), user_id=user_id)
+        return await services.see(services.DEVICES, actor_id=caller_id(request), user_id=user_id)
 
 
 class UserKeptDeviceView(StaffView):
@@ -193,4 +193,4 @@ class UserKeptDeviceView(StaffView):
     )
     async def delete(self, request: ApiRequest, user_id: uuid.UUID, device_id: uuid.UUID) -> None:
         """End the device. Scope: `users:write`."""
-        await services.end_device(actor_id=caller_id(request), user_id=user_id, device_id=device_id)
+        await services.take(services.DEVICE, actor_id=caller_id(request), user_id=user_id, device_id=device_id)
