@@ -62,6 +62,15 @@ async def test_the_whole_way(api: httpx.AsyncClient, member: Member, client: OAu
     assert await AuthorizationCode.objects.acount() == 2
 
 
+async def test_in_a_pop_up(api: httpx.AsyncClient, member: Member, client: OAuthClient) -> None:
+    """No page cuts the tie to the window that opened it; the way back neither, or the callback could not reach it."""
+    pages = [await authorize(api, client, display="popup")]
+    pages.append(await by_password(api, pages[0], member["email"]))
+    pages.append(await say(api, pages[1], "allow"))
+    assert [page.status_code for page in pages] == [200, 200, 303]
+    assert not any("cross-origin-opener-policy" in page.headers for page in pages)
+
+
 async def test_no_is_an_answer(api: httpx.AsyncClient, member: Member, client: OAuthClient) -> None:
     """Who says no, before signing in or after, goes back with access_denied; nothing is stored."""
     first = await authorize(api, client)

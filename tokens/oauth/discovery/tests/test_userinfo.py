@@ -101,6 +101,7 @@ async def test_no_credential(api: httpx.AsyncClient, ann: UUID) -> None:
         await api.post(USERINFO, json={"access_token": token}),
     ):
         assert (answer.status_code, answer.headers["www-authenticate"]) == (401, CHALLENGE)
+        assert "WWW-Authenticate" in answer.headers["access-control-expose-headers"]  # a page of any origin reads it
 
 
 async def test_malformed(api: httpx.AsyncClient, ann: UUID) -> None:

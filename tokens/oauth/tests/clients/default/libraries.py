@@ -95,6 +95,10 @@ LIBRARIES: Final = (
     ),
     Library("openid-client 6", "openid-client", "js", "javascript/default/openid-client-6.mjs", _LOCK),
     Library("openid-client 5", "openid-client-5", "js", "javascript/default/openid-client-5.mjs", _LOCK),
+    Library(
+        "Auth.js (next-auth 5)", "@auth/core", "js", "javascript/default/auth-js.mjs", _LOCK,
+        "`idToken: false`", "names and addresses come from userinfo, not in the ID token", "/auth/callback/ironauth",
+    ),
     Library("oauth4webapi", "oauth4webapi", "js", "javascript/default/oauth4webapi.mjs", _LOCK),
     Library(
         "oidc-client-ts", "oidc-client-ts", "js", "javascript/default/oidc-client-ts.mjs", _LOCK,
