@@ -106,6 +106,8 @@ def _fields(said: Mapping[str, Any], methods: Iterable[str]) -> dict[str, Any]:
     method = _text(said, "token_endpoint_auth_method", "client_secret_basic")
     if method not in methods:
         raise InvalidClientMetadata(f"token_endpoint_auth_method: write one of {', '.join(methods)}.")
+    if "sector_identifier_uri" in said:  # ignored, clients would not share the subjects that they rely on
+        raise InvalidClientMetadata("sector_identifier_uri is not fetched here: leave it out.")
     signs = METHODS[method] == OAuthClient.AuthMethod.PRIVATE_KEY_JWT
     if signs and "jwks_uri" in said:
         raise InvalidClientMetadata("jwks_uri is not fetched here: send the keys as jwks.")

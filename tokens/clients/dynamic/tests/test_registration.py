@@ -119,6 +119,7 @@ async def test_a_confidential_client_gets_its_secret_once(api: httpx.AsyncClient
           "jwks": {"keys": [{**ED25519_JWK, "d": "x"}]}}, "invalid_client_metadata"),
         ({"token_endpoint_auth_method": "private_key_jwt", "jwks_uri": "https://app.example.com/jwks",
           "redirect_uris": ["https://app.example.com/cb"]}, "invalid_client_metadata"),
+        ({"sector_identifier_uri": "https://app.example.com/sector"}, "invalid_client_metadata"),
         ({"scope": "account roles users:read"}, "invalid_client_metadata"),
         ({"scope": "a\nb"}, "invalid_client_metadata"),
         ({"client_name": "x" * 81}, "invalid_client_metadata"),

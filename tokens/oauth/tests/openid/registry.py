@@ -48,6 +48,7 @@ class Module:
         run: The test.
         warning: Why we do not follow a *should* that it asks for; "" where it passes. The test knows which it is.
         skipped: Why the suite leaves it out here; the test checks the reason.
+        failed: Why it fails; the test checks what happens instead.
     """
 
     name: str
@@ -55,17 +56,27 @@ class Module:
     run: Run
     warning: str = ""
     skipped: str = ""
+    failed: str = ""
 
     @property
     def result(self) -> str:
         """What the suite would say."""
+        if self.failed:
+            return "failed"
         return "skipped" if self.skipped else "warning" if self.warning else "passed"
+
+    @property
+    def reason(self) -> str:
+        """Why it is not just passed; "" where it is."""
+        return self.failed or self.skipped or self.warning
 
 
 class Modules(list[Module]):
     """Modules of one or several plans, in the order in which they were added."""
 
-    def add(self, name: str, checks: str, *, warning: str = "", skipped: str = "") -> Callable[[Run], Run]:
+    def add(
+        self, name: str, checks: str, *, warning: str = "", skipped: str = "", failed: str = ""
+    ) -> Callable[[Run], Run]:
         """Return the decorator that registers a module.
 
         Args:
@@ -73,10 +84,11 @@ class Modules(list[Module]):
             checks: What it checks.
             warning: Why a *should* is not followed.
             skipped: Why the suite leaves it out here.
+            failed: Why it fails.
         """
 
         def register(run: Run) -> Run:
-            self.append(Module(name, checks, run, warning, skipped))
+            self.append(Module(name, checks, run, warning, skipped, failed))
             return run
 
         return register

@@ -37,12 +37,16 @@ class RelyingParty:
         self.mode = mode
         self.post = post
         self.metadata: dict[str, Any] = self.http.get("/.well-known/openid-configuration").json()
-        made = site.make_client(**fields)
+        made = self.make(site, **fields)
         self.client_id: str = made["client_id"]
         self.secret: str = made["client_secret"] or ""
         self.id_token_alg: str = _ALGORITHM.get(made["id_token_alg"], made["id_token_alg"])
         response_alg: str = made["authorization_signed_response_alg"]
         self.response_alg = _ALGORITHM.get(response_alg, response_alg)
+
+    def make(self, site: Site, **fields: Any) -> dict[str, Any]:
+        """Make the client; return what the API says of it."""
+        return site.make_client(**fields)
 
     def request(self, **changes: str | None) -> dict[str, str]:
         """Return the parameters of an authorization request; a change to None leaves one out."""
@@ -101,7 +105,8 @@ class RelyingParty:
 
     def redeem(self, code: str, **more: str) -> httpx.Response:
         """Exchange a code."""
-        return self.token(grant_type="authorization_code", code=code, redirect_uri=CALLBACK, **more)
+        given = {"grant_type": "authorization_code", "code": code, "redirect_uri": CALLBACK}
+        return self.token(**{**given, **more})
 
     def tokens(self, answer: httpx.Response) -> dict[str, Any]:
         """Return the tokens of an answer that was checked (RFC 6749 §5.1)."""

@@ -65,11 +65,18 @@ class Site(Chain):
         self.application_files = applications.sign("application")
         self._database = folder / "ironauth.sqlite3"
         self._environment = process_environment(
-            DATABASE_URL=f"sqlite:///{self._database}", REDIS_URL="", IRONAUTH_ISSUER=ISSUER, ALLOWED_HOSTS=HOST,
-            IRONAUTH_TRUSTED_PROXIES="unix", IRONAUTH_COOKIE_SECURE="1", IRONAUTH_LOGOUT_NETWORKS=NETWORK,
-            EMAIL_URL=f"filemail://{folder}/mail", SSL_CERT_FILE=str(applications.file),
+            DATABASE_URL=f"sqlite:///{self._database}",
+            REDIS_URL="",
+            IRONAUTH_ISSUER=ISSUER,
+            ALLOWED_HOSTS=HOST,
+            IRONAUTH_TRUSTED_PROXIES="unix",
+            IRONAUTH_COOKIE_SECURE="1",
+            IRONAUTH_REGISTRATION="open",
+            IRONAUTH_LOGOUT_NETWORKS=NETWORK,
+            EMAIL_URL=f"filemail://{folder}/mail",
+            SSL_CERT_FILE=str(applications.file),
             IRONAUTH_DATABASE_TIMEOUT_S="20",  # beside other parts of the suite a unit of work may wait for a core
-        )  # fmt: skip
+        )
         self._addresses = itertools.count(1)
         self._operator: dict[str, Any] = {}
         self._open: list[httpx.Client] = []
@@ -78,7 +85,7 @@ class Site(Chain):
         """Start nginx and the server, make a client that makes clients, and somebody's account."""
         self._start_nginx()
         self.start_server("--migrate")
-        self._operator = json.loads(self._manage(*_OPERATOR))
+        self._operator = json.loads(self.manage(*_OPERATOR))
         self._sign_up()
 
     def start_server(self, *more: str) -> None:
@@ -151,7 +158,8 @@ class Site(Chain):
             answers.append(client.put(f"{ACCESS}/me/language", json={"language": "en"}))
         assert all(answer.is_success for answer in answers), [answer.text for answer in answers]
 
-    def _manage(self, *arguments: str) -> str:
+    def manage(self, *arguments: str) -> str:
+        """Run a command of the product as an operator; return what it prints."""
         command = [sys.executable, "manage.py", *arguments]
         ran = subprocess.run(
             command, cwd=settings.BASE_DIR, env=self._environment, check=True, capture_output=True, text=True

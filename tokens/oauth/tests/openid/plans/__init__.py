@@ -6,6 +6,7 @@ from tokens.oauth.tests.openid.plans import (
     back_channel_logout,
     basic,
     config,
+    dynamic,
     fapi2_security,
     message_signing,
     rp_logout,
@@ -18,6 +19,7 @@ PLANS: Final[tuple[Plan, ...]] = (
     basic.FORM_POST,
     rp_logout.PLAN,
     back_channel_logout.PLAN,
+    dynamic.PLAN,
     fapi2_security.PLAN,
     message_signing.PLAN,
 )

@@ -111,7 +111,7 @@ def id_token_hint(trial: Trial) -> None:
 def registered_redirect_uri(trial: Trial) -> None:
     """The person is told, the address is not."""
     client = trial.client()
-    _stops_at_a_page(trial, client.request(redirect_uri=f"{CALLBACK}/other"))
+    stops_at_a_page(trial, client.request(redirect_uri=f"{CALLBACK}/other"))
 
 
 @MODULES.add(
@@ -152,7 +152,7 @@ def request_object_with_redirect_uri(trial: Trial) -> None:
     client = trial.client()
     inside = client.request()
     outside = {**inside, "redirect_uri": f"{CALLBACK}/other", "request": _unsigned(client, inside)}
-    _stops_at_a_page(trial, outside)
+    stops_at_a_page(trial, outside)
 
 
 def _signed_in_before(trial: Trial, client: RelyingParty, browser: Browser) -> dict[str, Any]:
@@ -163,7 +163,7 @@ def _signed_in_before(trial: Trial, client: RelyingParty, browser: Browser) -> d
     return claims
 
 
-def _stops_at_a_page(trial: Trial, asked: dict[str, str]) -> None:
+def stops_at_a_page(trial: Trial, asked: dict[str, str]) -> None:
     """Check that the person reads what is wrong, and is led nowhere."""
     page = trial.browser().stopped(asked)
     assert page.status_code == 400

@@ -107,13 +107,19 @@ def query_added(trial: Trial) -> None:
     visit.stays(visit.sign_out(id_token_hint=visit.said["id_token"], post_logout_redirect_uri=added, state=_STATE))
 
 
+def _counts_for_nothing(visit: Visit, hint: str) -> None:
+    """Check that such a hint leads nobody anywhere, also where the client is named beside it."""
+    for named in ({}, {"client_id": visit.client.client_id}):
+        visit.stays(visit.sign_out(id_token_hint=hint, post_logout_redirect_uri=GONE, state=_STATE, **named))
+
+
 @MODULES.add("oidcc-rp-initiated-logout-modified-id-token-hint", "The ID token with alg none instead: no redirect.")
 def modified_hint(trial: Trial) -> None:
     """Its claims are right."""
     visit = Visit(trial)
     payload = visit.said["id_token"].split(".")[1]
     header = base64.urlsafe_b64encode(json.dumps({"alg": "none"}).encode()).rstrip(b"=").decode()
-    visit.stays(visit.sign_out(id_token_hint=f"{header}.{payload}.", post_logout_redirect_uri=GONE, state=_STATE))
+    _counts_for_nothing(visit, f"{header}.{payload}.")
 
 
 @MODULES.add("oidcc-rp-initiated-logout-bad-id-token-hint", "An ID token that another key has signed: no redirect.")
@@ -122,7 +128,7 @@ def bad_hint(trial: Trial) -> None:
     visit = Visit(trial)
     header = json.loads(base64.urlsafe_b64decode(visit.said["id_token"].split(".")[0] + "=="))
     forged = jwt.encode(header, visit.said["claims"], RSAKey.generate_key(2048), algorithms=["RS256"])
-    visit.stays(visit.sign_out(id_token_hint=forged, post_logout_redirect_uri=GONE, state=_STATE))
+    _counts_for_nothing(visit, forged)
 
 
 @MODULES.add(
