@@ -1,26 +1,8 @@
 """The Django app that owns what every other app stands on."""
 
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 from django.apps import AppConfig, apps
 
-
-@contextmanager
-def without(*names: str) -> Iterator[None]:
-    """Let ``import`` find none of the modules ``names`` inside the block, as if they were not installed.
-
-    What has been imported before stays. Only for start-up: another thread's imports are kept from them, too.
-    ``None`` in ``sys.modules`` is how Python itself has it (Language Reference §5.3.1, "The module cache").
-    """
-    hidden = [name for name in names if name not in sys.modules]
-    sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type]  # None is allowed: see the docstring
-    try:
-        yield
-    finally:
-        for name in hidden:
-            del sys.modules[name]
+from ironauth.infrastructure.core.lean_imports import without
 
 
 def import_rest_framework() -> None:
@@ -28,9 +10,13 @@ def import_rest_framework() -> None:
 
     Its compat module tries fields of Postgres (for a ModelSerializer; it brings psycopg with its own OpenSSL along),
     requests (for a test client; installed with requirements/otel.txt), and YAML and Pygments (for its own documents).
+    Its schemas bring the admin's documentation generator along, which tries docutils; drf-spectacular brings a test
+    client, which tries Jinja2. Where both are installed, as in a checkout, that is 5 MiB more.
     """
-    with without("django.contrib.postgres.fields", "requests", "yaml", "pygments"):
-        import rest_framework.compat  # noqa: F401, PLC0415 - here, and nowhere before
+    with without("django.contrib.postgres.fields", "requests", "yaml", "pygments", "docutils", "jinja2"):
+        import django.contrib.admindocs.utils  # noqa: PLC0415 - here, and nowhere before
+        import django.test.utils  # noqa: F401, PLC0415 - as above
+        import rest_framework.compat  # noqa: F401, PLC0415 - as above
 
 
 class InfrastructureConfig(AppConfig):

@@ -14,11 +14,14 @@ from http import HTTPStatus
 from typing import Any, Final, NoReturn
 
 import msgspec
-import structlog
 
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.ids import current_request_id
+from ironauth.infrastructure.core.lean_imports import without
 from ironauth.infrastructure.telemetry.log_pipe import AccessLine, Event, LogPipe, flush_at_exit
+
+with without("rich"):  # for coloured tracebacks, which nothing here writes
+    import structlog
 
 #: Fields whose value never belongs in a log, no matter who passes them by mistake. The rooms that have such values do
 #: not register them: a log has to be safe before anything is registered.

@@ -7,10 +7,22 @@ import pytest
 from django.conf import settings
 
 from conftest import process_environment
-from ironauth.infrastructure.apps import without
+from ironauth.infrastructure.core.lean_imports import without
 
-#: The worst of what was loaded without need, in MiB of a worker's memory: psycopg 9, redis 8, requests 5, webauthn 6.
-NOT_NEEDED = ("psycopg", "psycopg_binary", "redis", "django_redis", "requests", "yaml", "webauthn")
+#: The worst of what was loaded without need, in MiB of a worker's memory: psycopg 9, redis 8, requests 5, webauthn 6,
+#: docutils, Jinja2 and rich 8 together.
+NOT_NEEDED = (
+    "psycopg",
+    "psycopg_binary",
+    "redis",
+    "django_redis",
+    "requests",
+    "yaml",
+    "webauthn",
+    "docutils",
+    "jinja2",
+    "rich",
+)
 #: What is loaded with all routes, and which thread loads what the first passkey needs.
 SERVING = """
 import asyncio, ironauth.asgi, sys, threading
