@@ -35,6 +35,13 @@ EWMA_WEIGHT = 0.2
 #: What expected waits are multiplied by. The estimate moves, and a flood asks again whenever it is low. So the mean
 #: alone lets in more than can start in time, and those would be refused after the whole wait instead of at once.
 SAFETY_FACTOR = 1.25
+#: Least weight of the newest run in the long mean and in the mean deviation: about the last fifty runs count. Beside
+#: other busy programs the short mean is low now and then, and a flood asks at that very moment.
+LONG_WEIGHT = 0.02
+#: Mean deviations that are added to what a hash is taken to last (RFC 6298 §2 adds four of them, to one round trip).
+DEVIATIONS = 2
+#: Times the long mean that one run may deviate and be counted for it: one that met a suspended machine is not the rule.
+MOST_DEVIATION = 4
 #: What a hash is taken to last at least, seconds: what waits is counted by it.
 SHORTEST_S = 1e-6
 #: The weakest claim to the CPU that setpriority(2) offers, so that the event loop goes first.
@@ -165,6 +172,7 @@ class HashPool(PunctualExecutor):
             queue=self._fair_queue,
         )
         self._mean_s = FIRST_GUESS_S
+        self._long_mean_s = self._deviation_s = 0.0
         self._rejected = 0
         self._completed = 0
 
@@ -227,16 +235,20 @@ class HashPool(PunctualExecutor):
         return argon2_raw.by_parameters(secret, salt, params)
 
     def expected_wait_s(self) -> float:
-        """Return how long the last in the queue may wait for a thread, by the recent mean, with the `SAFETY_FACTOR`."""
+        """Return how long the last in the queue may wait for a thread, by recent runs, with the `SAFETY_FACTOR`."""
         return self._wait_behind_s(self.queued)
 
     def _wait_behind_s(self, jobs: int) -> float:
         ahead = jobs + self.running - self.threads + 1
-        return max(ahead, 0) * self._mean_s * SAFETY_FACTOR / self.threads
+        return max(ahead, 0) * self._cautious_s() * SAFETY_FACTOR / self.threads
+
+    def _cautious_s(self) -> float:
+        """Return what each of many hashes is taken to last at most: more, the less alike the last ones were."""
+        return max(self._mean_s, self._long_mean_s) + DEVIATIONS * self._deviation_s
 
     def _room(self) -> int:
         """Return how many jobs may wait so that the last of them starts within the limit."""
-        most = self._max_wait_s * self.threads / (max(self._mean_s, SHORTEST_S) * SAFETY_FACTOR)
+        most = self._max_wait_s * self.threads / (max(self._cautious_s(), SHORTEST_S) * SAFETY_FACTOR)
         return int(most) + max(self.threads - self.running, 0)
 
     def stats(self) -> HashPoolStats:
@@ -289,11 +301,20 @@ class HashPool(PunctualExecutor):
         try:
             return fn()
         finally:
-            took = time.perf_counter() - started
-            with self._lock:
-                first = self._completed == 0
-                self._mean_s = took if first else self._mean_s + EWMA_WEIGHT * (took - self._mean_s)
-                self._completed += 1
+            self._learn(time.perf_counter() - started)
+
+    def _learn(self, took_s: float) -> None:
+        """Count a run that has ended."""
+        with self._lock:
+            self._completed += 1
+            if self._completed == 1:
+                self._mean_s = self._long_mean_s = took_s
+                return
+            self._mean_s += EWMA_WEIGHT * (took_s - self._mean_s)
+            weight = max(LONG_WEIGHT, 1 / self._completed)
+            error = min(took_s - self._long_mean_s, MOST_DEVIATION * self._long_mean_s)
+            self._deviation_s += weight * (abs(error) - self._deviation_s)
+            self._long_mean_s += weight * error
 
 
 def refuse_event_loop() -> None:

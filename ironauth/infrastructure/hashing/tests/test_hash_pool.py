@@ -193,9 +193,9 @@ async def test_what_is_let_in_can_start_in_time(make: Callable[..., HashPool]) -
         while sum(task.done() for task in waiting) + pool.stats().queued + 1 != 200:  # noqa: ASYNC110 - of a pool
             await asyncio.sleep(0.01)
     refused = [task for task in waiting if task.done() and isinstance(task.exception(), Overloaded)]
-    queued, mean_s = pool.stats().queued, pool.stats().mean_hash_s
+    queued, lasts_s = pool.stats().queued, pool._cautious_s()
     assert len(refused) + queued + 1 == 200
-    assert (queued - 1) * mean_s * SAFETY_FACTOR <= 1.0 < (queued + 1) * mean_s * SAFETY_FACTOR
+    assert (queued - 1) * lasts_s * SAFETY_FACTOR <= 1.0 < (queued + 1) * lasts_s * SAFETY_FACTOR
     for task in waiting:
         task.cancel()
     gate.set()
