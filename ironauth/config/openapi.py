@@ -99,12 +99,12 @@ TAGS_BY_PATH = {
     ),
     "/api/v1/users/{user_id}/": "support",
     "/api/v1/users": "people",
+    **dict.fromkeys(("/oauth/register", "/api/v1/clients/registration-tokens"), "registration"),
     "/api/v1/clients": "clients",
     "/api/v1/resources": "resources",
     "/api/v1/keys": "keys",
     "/api/v1/providers": "providers",
     "/api/v1/": "staff",
-    "/oauth/register": "registration",
     **dict.fromkeys(("/oauth/", "/.well-known/o"), "oauth"),
     "/": "system",
 }

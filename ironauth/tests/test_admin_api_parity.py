@@ -68,6 +68,7 @@ BY_API: Final = {
     "tokens.OAuthClient: <uuid:client_id>/rotate-secret/": ("clients_secret_rotate",),
     "tokens.OAuthClient: <uuid:client_id>/disable/": ("clients_disable",),
     "tokens.OAuthClient: <uuid:client_id>/enable/": ("clients_enable",),
+    "tokens.OAuthClient: <uuid:client_id>/verify/": ("clients_verify",),
     "tokens.Session: end_sessions": ("users_sessions_list", "users_session_end"),
     "tokens.SigningKey: drop_as_compromised": ("keys_drop",),
     "tokens.SigningKey: rotate/": ("keys_rotate",),

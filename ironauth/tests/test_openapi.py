@@ -201,6 +201,7 @@ def test_writes_say_what_they_read(document: Json) -> None:
         "POST /api/v1/users/invitations/{invitation_id}/send",
         "POST /api/v1/clients/{client_id}/disable",
         "POST /api/v1/clients/{client_id}/enable",
+        "POST /api/v1/clients/{client_id}/verify",
         "POST /api/v1/keys/{kid}/drop",
         "POST /api/v1/providers/{slug}/try",
     }

@@ -45,6 +45,8 @@ NOT_WALKED = {
     "ConsentOut",
     "PasskeyOut",
     "TrialOut",
+    "RegistrationTokenOut",
+    "RegistrationTokenShown",
 }
 
 

@@ -34,7 +34,12 @@ class ClientActs(Admin):
 
     def get_urls(self) -> list[URLPattern]:
         """Add the addresses of the buttons."""
-        acts = (("rotate-secret", self.rotate_secret), ("disable", self.disable), ("enable", self.enable))
+        acts = (
+            ("rotate-secret", self.rotate_secret),
+            ("disable", self.disable),
+            ("enable", self.enable),
+            ("verify", self.verify),
+        )
         own = [
             path(
                 f"<uuid:client_id>/{name}/",
@@ -57,9 +62,10 @@ class ClientActs(Admin):
             may_change = self.has_change_permission(request, client)
             context["may_disable"] = self.has_disable_permission(request) and client.disabled_at is None
             context["may_enable"] = may_change and client.disabled_at is not None
+            context["may_verify"] = may_change and client.is_unverified
             context["may_rotate"] = may_change and client.auth_method == OAuthClient.AuthMethod.SECRET
             context["danger"] = {
-                act.__name__: is_danger(act) for act in (self.disable, self.enable, self.rotate_secret)
+                act.__name__: is_danger(act) for act in (self.disable, self.enable, self.rotate_secret, self.verify)
             }
             context["newest"] = _newest(client) if context["may_rotate"] else ""
             context["expire_old"] = EXPIRE_OLD
@@ -121,6 +127,17 @@ class ClientActs(Admin):
                 if client_units.enable(client_id, actor_id=caller_of(request)):
                     note(request, [client], "Enabled.", action="enable_client")
             self.message_user(request, f"{client.name} is enabled.", messages.SUCCESS)
+        return HttpResponseRedirect(page_of(client_id))
+
+    @page_act(danger=False)
+    def verify(self, request: HttpRequest, client_id: UUID) -> HttpResponse:
+        """Note that staff have looked at a client that none of them made."""
+        client = self._for(request, client_id, "change")
+        if request.method == "POST":
+            with transaction.atomic():
+                if client_units.verify(client_id, actor_id=caller_of(request)):
+                    note(request, [client], "Verified.", action="verify_client")
+            self.message_user(request, f"{client.name} is verified.", messages.SUCCESS)
         return HttpResponseRedirect(page_of(client_id))
 
     def _for(self, request: HttpRequest, client_id: UUID, permission: str) -> OAuthClient:

@@ -97,15 +97,15 @@ class OAuthClientAdmin(CheckedSelection, ClientActs, admin.ModelAdmin):  # type:
 
     form = ClientForm
     list_display = ("name", "kind", "used_for", "state", "sessions", "consents")
-    list_filter = (StateFilter, "profile", "auth_method", "trusted")
+    list_filter = (StateFilter, "origin", "profile", "auth_method", "trusted")
     search_fields = ("name",)  # what get_search_results does; without it there is no field
     search_help_text = "Part of the name, or a client_id"
     show_facets = admin.ShowFacets.NEVER
     list_per_page = 50
     actions = None
-    readonly_fields = ("client_id", "state", "secrets_in_use", "rules", "created_at")
+    readonly_fields = ("client_id", "came_from", "state", "secrets_in_use", "rules", "created_at")
     fieldsets = (
-        (None, {"fields": ("name", "client_id", "state", "trusted", NEW_ID)}),
+        (None, {"fields": ("name", "client_id", "came_from", "state", "trusted", NEW_ID)}),
         ("Addresses", {"fields": _ADDRESSES}),
         (
             "What it may do",
@@ -136,7 +136,15 @@ class OAuthClientAdmin(CheckedSelection, ClientActs, admin.ModelAdmin):  # type:
     @admin.display(description="client ID")
     def client_id(self, client: OAuthClient) -> str:
         """Return the id by which the application names itself."""
-        return str(client.pk)
+        return client.public_id
+
+    @admin.display(description="origin", ordering="origin")
+    def came_from(self, client: OAuthClient) -> str:
+        """Return who made it, and whether staff have looked at one that none of them made."""
+        made = client.get_origin_display()
+        if client.origin == OAuthClient.Origin.STAFF:
+            return made
+        return f"{made}, " + ("unverified" if client.verified_at is None else f"verified {moment(client.verified_at)}")
 
     @admin.display(description="kind", ordering="auth_method")
     def kind(self, client: OAuthClient) -> str:
@@ -188,7 +196,7 @@ class OAuthClientAdmin(CheckedSelection, ClientActs, admin.ModelAdmin):  # type:
 
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
         """Allow the filters of the page only: any other would read stored digests out bit by bit."""
-        return lookup in {"state", "profile__exact", "auth_method__exact", "trusted__exact"}
+        return lookup in {"state", "origin__exact", "profile__exact", "auth_method__exact", "trusted__exact"}
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[OAuthClient], search_term: str
@@ -206,7 +214,7 @@ class OAuthClientAdmin(CheckedSelection, ClientActs, admin.ModelAdmin):  # type:
 
     def get_fieldsets(self, request: HttpRequest, obj: OAuthClient | None = None) -> Any:
         """Leave out what there is not yet on the page of a new client, and what only a form has where there is none."""
-        unseen = {"client_id", "state", "secrets_in_use", "rules"} if obj is None else {NEW_ID}
+        unseen = {"client_id", "came_from", "state", "secrets_in_use", "rules"} if obj is None else {NEW_ID}
         if obj is not None and not self.has_change_permission(request, obj):
             unseen |= {OTHER_SCOPES}
         shown = [

@@ -1,5 +1,6 @@
 """Settings of applications that no member of staff has made: dynamic registration, and client ID metadata documents."""
 
+import re
 from collections.abc import Iterable
 from typing import Final
 
@@ -14,9 +15,18 @@ ADDRESS: Final = "offices share an address; an application registers once a devi
 NEVER: Final = frozenset({"account", "roles"})
 
 
+_SCOPE: Final = re.compile(r"[\x21\x23-\x5B\x5D-\x7E]{1,64}")  # RFC 6749 §3.3
+
+
 def _scopes(words: Iterable[str], _: SettingValues) -> list[str]:
     """Return the scopes; those of the administration have a colon and an ending that no reader's scope needs here."""
     given = list(words)
+    for word in given:
+        if not _SCOPE.fullmatch(word):
+            raise ImproperlyConfigured(
+                "IRONAUTH_REGISTRATION_SCOPES has an item that is no scope: separate scopes by commas, e.g. "
+                "openid,profile,notes:read."
+            )
     bad = sorted(NEVER & set(given))
     if bad:
         raise ImproperlyConfigured(
@@ -87,7 +97,7 @@ STRANGERS = Section(
         "Scopes that applications of strangers may ask for; never roles, account, or scopes of the admin API.",
         default=("openid", "profile", "email", "offline_access"),
         accept=_scopes,
-        refused="roles or account, or no scope at all",
+        refused="roles or account, an item that is no scope, or none at all",
     ),
     Setting(
         "IRONAUTH_REGISTRATION_MOST",

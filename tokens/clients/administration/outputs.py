@@ -20,7 +20,11 @@ class ClientSecretOut(msgspec.Struct, frozen=True):
 
 
 class ClientOut(msgspec.Struct, frozen=True, kw_only=True):
-    """A client, as staff see it; ``secrets``: those in use, the newest first."""
+    """A client, as staff see it; ``secrets``: those in use, the newest first.
+
+    ``origin``: staff, registered or document; ``document_url``: its client_id where its own document describes it;
+    ``verified_at``: since when staff have verified one that none of them made.
+    """
 
     client_id: uuid.UUID
     name: str
@@ -52,6 +56,9 @@ class ClientOut(msgspec.Struct, frozen=True, kw_only=True):
     access_token_s: int | None
     session_idle_s: int | None
     session_absolute_s: int | None
+    origin: str
+    document_url: str
+    verified_at: datetime | None
     created_at: datetime
     disabled_at: datetime | None
     secrets: tuple[ClientSecretOut, ...]

@@ -130,6 +130,22 @@ async def enable_client(*, actor_id: UUID, client_id: UUID) -> ClientOut:
     return client
 
 
+async def verify_client(*, actor_id: UUID, client_id: UUID) -> ClientOut:
+    """Note that the caller has looked at a client which none of staff made.
+
+    Args:
+        actor_id: The member of staff, or the machine.
+        client_id: The client.
+
+    Raises:
+        NotFound: There is no such client.
+        PermissionDenied: The caller may not change clients.
+    """
+    client = await database().write(units.verify, actor_id=actor_id, client_id=client_id)
+    get_logger().info("client_verified", client_id=str(client_id), by=str(actor_id))
+    return client
+
+
 async def delete_client(*, actor_id: UUID, client_id: UUID) -> None:
     """Delete the client with its consents, and end its sessions.
 

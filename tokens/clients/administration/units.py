@@ -165,6 +165,22 @@ def enable(*, actor_id: UUID, client_id: UUID) -> ClientOut:
     return client_by_id(client_id)
 
 
+def verify(*, actor_id: UUID, client_id: UUID) -> ClientOut:
+    """Note that the caller has looked at a client which none of staff made; of any other, nothing happens.
+
+    Args:
+        actor_id: The member of staff, or the machine.
+        client_id: The client.
+
+    Raises:
+        NotFound: There is no such client.
+        PermissionDenied: The caller may not change clients.
+    """
+    _target(actor_id, client_id)
+    client_units.verify(client_id, actor_id=actor_id)
+    return client_by_id(client_id)
+
+
 def delete(*, actor_id: UUID, client_id: UUID) -> None:
     """Delete the client with its consents, and end its sessions.
 

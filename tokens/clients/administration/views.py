@@ -199,3 +199,25 @@ class ClientEnableView(StaffView):
         """
         step_up.require_recent(signed_in(request))
         return await services.enable_client(actor_id=caller_id(request), client_id=client_id)
+
+
+class ClientVerifyView(StaffView):
+    """Verifying one client that registered itself, or that its own document describes."""
+
+    permission_classes = (IsAuthenticated, ClientActPermission)
+    rights_in_unit = frozenset({"POST"})
+
+    @extend_schema(
+        operation_id="clients_verify",
+        summary="Verify a client that registered itself",
+        request=None,
+        responses={200: ClientOut, 401: StepUpRequired, 403: PermissionDenied, 404: NotFound},
+    )
+    async def post(self, request: ApiRequest, client_id: UUID) -> ClientOut:
+        """Have people asked about it as about any other, and keep it though it is unused. Scope: `clients:write`.
+
+        Doing so twice, or for a client of staff, is no error. Needs a sign-in, step-up or machine's token of the last
+        ten minutes.
+        """
+        step_up.require_recent(signed_in(request))
+        return await services.verify_client(actor_id=caller_id(request), client_id=client_id)

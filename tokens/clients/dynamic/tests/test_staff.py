@@ -1,0 +1,137 @@
+"""What staff do about clients of strangers: tokens that let them register, and verifying a client."""
+
+import uuid
+from typing import Any
+
+import httpx
+import pytest
+from asgiref.sync import sync_to_async
+from django.contrib.auth.models import Permission
+from django.test import Client
+from django.urls import reverse
+from pytest_django import Settings
+
+from accounts.audit.models import AuditEvent
+from accounts.users.models import User
+from conftest import PASSWORD, bearer
+from ironauth.infrastructure.core import clock
+from tokens.clients.dynamic.models import RegistrationToken
+from tokens.clients.models import OAuthClient
+from tokens.oauth.tests.material import make_client, make_public_client
+from tokens.tests.browser import SIGNIN, Pair
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage, pytest.mark.usefixtures("rs256_key")]
+
+TOKENS, CLIENTS = "/api/v1/clients/registration-tokens", "/api/v1/clients"
+AGENT = {"redirect_uris": ["http://127.0.0.1/cb"], "token_endpoint_auth_method": "none"}
+
+
+async def staff(api: httpx.AsyncClient, *codenames: str) -> Pair:
+    """Sign in as one of staff with these rights alone."""
+
+    def make() -> str:
+        user = User.objects.create_user(f"{uuid.uuid4().hex}@example.com", PASSWORD, is_staff=True)
+        user.user_permissions.set(Permission.objects.filter(codename__in=codenames))
+        return user.email
+
+    email = await sync_to_async(make)()
+    return dict((await api.post(SIGNIN, json={"email": email, "password": PASSWORD})).json())
+
+
+def stranger(**fields: Any) -> OAuthClient:
+    return make_public_client(profile="agent", origin="registered", **fields)
+
+
+async def test_a_token_from_making_to_ending(api: httpx.AsyncClient, settings: Settings, signing_key: str) -> None:
+    """It is shown once, lets so many register, is listed with what is left, and ends; each act leaves an event."""
+    settings.IRONAUTH_REGISTRATION = "token"
+    mia = bearer(await staff(api, "view_oauthclient", "add_oauthclient", "change_oauthclient"))
+    made = await api.post(TOKENS, json={"name": "Team", "uses": 2, "expires_in_days": 1}, headers=mia)
+    assert made.status_code == 201, made.text
+    token = made.json()["token"]
+    assert (await api.post("/oauth/register", json=AGENT, headers=bearer({"access_token": token}))).status_code == 201
+    listed = (await api.get(TOKENS, headers=mia)).json()
+    assert [(one["name"], one["left"]) for one in listed] == [("Team", 1)]
+    assert token not in str(listed)
+    assert (await api.delete(f"{TOKENS}/{listed[0]['id']}", headers=mia)).status_code == 204
+    assert (await api.delete(f"{TOKENS}/{listed[0]['id']}", headers=mia)).status_code == 404
+    assert (await api.post("/oauth/register", json=AGENT, headers=bearer({"access_token": token}))).status_code == 401
+    acts = ("registration_token_made", "client_registered", "registration_token_ended")
+    assert [await AuditEvent.objects.filter(event=act).acount() for act in acts] == [1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ({"name": "Team"}, 201),
+        ({"name": "a" * 80, "uses": 1_000, "expires_in_days": 365}, 201),
+        ({"name": "a" * 81}, 400),
+        ({"name": ""}, 400),
+        ({"name": "a\n"}, 400),
+        ({"name": "Team", "uses": 0}, 400),
+        ({"name": "Team", "uses": 1_001}, 400),
+        ({"name": "Team", "expires_in_days": 0}, 400),
+        ({"name": "Team", "expires_in_days": 366}, 400),
+        ({}, 400),
+    ],
+)
+async def test_bounds(api: httpx.AsyncClient, signing_key: str, body: dict[str, Any], status: int) -> None:
+    """Each number within its bounds, both sides."""
+    mia = bearer(await staff(api, "add_oauthclient"))
+    assert (await api.post(TOKENS, json=body, headers=mia)).status_code == status
+
+
+async def test_without_the_right(api: httpx.AsyncClient, signing_key: str) -> None:
+    """Each act needs its right over clients, and no other."""
+    client = await sync_to_async(stranger)()
+    row = await RegistrationToken.objects.acreate(label="x", digest="0" * 64, left=1, expires_at=clock.now())
+    acts = {
+        "view_oauthclient": ("GET", TOKENS),
+        "add_oauthclient": ("POST", TOKENS),
+        "change_oauthclient": ("DELETE", f"{TOKENS}/{row.pk}"),
+    }
+    for right, (method, path) in acts.items():
+        other = bearer(await staff(api, *(set(acts) - {right})))
+        body = {"name": "x"} if method == "POST" else None
+        assert (await api.request(method, path, json=body, headers=other)).status_code == 403
+    nobody = bearer(await staff(api, "view_oauthclient", "add_oauthclient", "delete_oauthclient"))
+    assert (await api.post(f"{CLIENTS}/{client.pk}/verify", headers=nobody)).status_code == 403
+
+
+async def test_verify(api: httpx.AsyncClient, signing_key: str) -> None:
+    """Once, with one event; a second time, and of a client of staff, nothing happens."""
+    client = await sync_to_async(stranger)()
+    mine, _ = await sync_to_async(make_client)()
+    mia = bearer(await staff(api, "view_oauthclient", "change_oauthclient"))
+    for _ in range(2):
+        told = (await api.post(f"{CLIENTS}/{client.pk}/verify", headers=mia)).json()
+        assert (told["origin"], told["verified_at"] is None) == ("registered", False)
+    told = (await api.post(f"{CLIENTS}/{mine.pk}/verify", headers=mia)).json()
+    assert (told["origin"], told["verified_at"]) == ("staff", None)
+    assert await AuditEvent.objects.filter(event="client_verified").acount() == 1
+
+
+@pytest.fixture
+def root() -> Client:
+    """A superuser's browser in the admin."""
+    browser = Client()
+    browser.force_login(User.objects.create_superuser("root@example.com", PASSWORD))
+    return browser
+
+
+@pytest.mark.parametrize("origin", ["registered", "document"])
+def test_in_the_admin(root: Client, origin: str) -> None:
+    """Its page says where it came from and verifies it; a client of staff has no such button."""
+    client = stranger()
+    OAuthClient.objects.filter(pk=client.pk).update(
+        origin=origin, document_url="https://a.example.com/c" * (origin == "document")
+    )
+    page = reverse("admin:tokens_oauthclient_change", args=[client.pk])
+    shown = root.get(page).content.decode()
+    assert "unverified" in shown
+    assert 'value="Verify"' in shown
+    done = root.post(reverse("admin:tokens_oauthclient_verify", args=[client.pk]), follow=True).content.decode()
+    assert "is verified" in done
+    assert 'value="Verify"' not in done
+    mine, _ = make_client()
+    assert 'value="Verify"' not in root.get(reverse("admin:tokens_oauthclient_change", args=[mine.pk])).content.decode()
