@@ -43,6 +43,7 @@ class Profile(NamedTuple):
         signing: Algorithms that its assertions and proofs may be signed with.
         issuer_alone: Whether the audience of an assertion has to be the issuer, as one text (FAPI 2.0 §5.3.2.1).
         grace_s: Seconds for which the refresh token before the newest one works, at least.
+        default_scope: Whether a request without scope asks for all that the client may have (RFC 6749 §3.3).
         signed_requests: Whether authorization requests have to be signed (``require_signed_request_object``).
         dated_requests: Whether a request object has to say from when it is good (FAPI 2.0 Message Signing §5.3.1).
     """
@@ -53,6 +54,7 @@ class Profile(NamedTuple):
     signing: frozenset[str] = frozenset(PROOF_ALGORITHMS)
     issuer_alone: bool = False
     grace_s: int = 0
+    default_scope: bool = False
     signed_requests: bool = False
     dated_requests: bool = False
 
@@ -185,6 +187,7 @@ PROFILES: Final[Mapping[str, Profile]] = {
                 "administers", lambda client: not client.administers, "An agent does not administer: leave this out."
             ),
         ),
+        default_scope=True,
     ),
     OAuthClient.Profile.FAPI2: Profile(
         "Banks, health, government: the FAPI 2.0 Security Profile.",

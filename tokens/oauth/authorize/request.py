@@ -37,7 +37,7 @@ from tokens.oauth import claims, id_tokens, targets
 from tokens.oauth.claims import AskedClaims
 from tokens.oauth.endpoint import MAX_BYTES
 from tokens.oauth.models import NONCE_CHARACTERS
-from tokens.protocol import GrantType, ResponseMode, Scope, is_scope
+from tokens.protocol import GrantType, ResponseMode, Scope, is_scope, scope_text
 from tokens.resources.queries import Named
 
 HINT_CHARACTERS: Final = 254  # the longest address there is; a longer hint names nobody
@@ -301,7 +301,8 @@ def _code_challenge(client: Client, given: Mapping[str, str]) -> str:
 def scope_of(client: Client, asked: str, implied: tuple[str, ...] = ()) -> str:
     """Return what is granted of a scope, as it is stored; what the client may not have is ignored (RFC 6749 §3.3).
 
-    There is no default: what a client wants, it says.
+    There is no default: what a client wants, it says. Agents do not know scopes of APIs that they meet for the first
+    time: one that names none asks for what it registered with, and the consent page lists that.
 
     Args:
         client: Whose scopes are the bound.
@@ -312,6 +313,8 @@ def scope_of(client: Client, asked: str, implied: tuple[str, ...] = ()) -> str:
         InvalidScope: none, a malformed one, and one of which nothing is left.
         InvalidRequest: a long one.
     """
+    if not asked and client.rules.default_scope:
+        asked = scope_text(client.scopes)
     if not asked:
         raise InvalidScope("scope is missing: name what the application needs, for instance openid.")
     if not is_scope(asked):
