@@ -1,4 +1,4 @@
-"""The guide for Node.js: both services answer a token of a live server, and refuse what is none."""
+"""The guides for Node.js and for single-page applications: what they print works against the package."""
 
 import asyncio
 import json
@@ -15,9 +15,40 @@ from tokens.oauth.tests.clients.program import JAVASCRIPT, node
 from tokens.oauth.tests.clients.provider import Provider
 from tokens.oauth.tests.material import make_client
 from tokens.protocol import GrantType
-from typescript.tests.build import built
+from typescript.tests.build import built, run
 
 pytestmark = pytest.mark.django_db(transaction=True)
+
+
+#: What the guide's page takes of React: enough to compile it, since React is not here.
+REACT = """
+declare module "react" {
+  export const StrictMode: (given: { children?: unknown }) => JSX.Element;
+  export function useEffect(effect: () => void, on: unknown[]): void;
+  export function useState<T>(): [T | undefined, (now: T | undefined) => void];
+}
+declare module "react-dom/client" {
+  export function createRoot(at: HTMLElement): { render(what: JSX.Element): void };
+}
+declare namespace JSX {
+  interface Element { readonly element: unique symbol }
+  interface IntrinsicElements { h1: { children?: unknown }; button: { children?: unknown; onClick?: () => void } }
+}
+declare const React: { createElement: unknown; Fragment: unknown };
+"""
+
+
+def test_single_page_application() -> None:
+    """Its three files are accepted by the compiler, against the package as it is published."""
+    folder = built() / "dist" / "guide"
+    files = ("src/session.ts", "src/main.tsx", "src/App.tsx")
+    with Guide("docs/guides/single-page-app.md") as guide:
+        guide.block(".venv/bin/python manage.py oauth_client create")  # ironauth/tests/docs/test_commands.py runs it
+        guide.write(folder, *files)
+    (folder / "react.d.ts").write_text(REACT, encoding="utf-8")
+    options = ["--noEmit", "--strict", "--skipLibCheck", "--target", "ES2022", "--module", "ESNext", "--jsx", "react"]
+    options += ["--moduleResolution", "bundler", "--lib", "ES2022,DOM,DOM.Iterable"]
+    run("node_modules/typescript/bin/tsc", *options, "dist/guide/react.d.ts", *(f"dist/guide/{name}" for name in files))
 
 
 async def own_token(provider: Provider, scope: str) -> str:
