@@ -1,7 +1,9 @@
 """What can go wrong with a credential, as domain errors with a stable code (RFC 6750 §3 challenges included)."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 
+from django.conf import settings
 from django.utils.translation import gettext_noop as _
 
 from ironauth.infrastructure.core.errors import (
@@ -16,8 +18,21 @@ from tokens.protocol import PROOF_ALGORITHMS
 #: RFC 9449 §7.1: the challenge where a proof is missing or wrong.
 DPOP_CHALLENGE = f'DPoP realm="ironauth", algs="{" ".join(PROOF_ALGORITHMS)}"'
 
+#: The metadata of this server's own API (RFC 9728 §3).
+METADATA_PATH = "/.well-known/oauth-protected-resource"
+
 #: Seconds a client should wait before it asks a server without signing key again.
 RETRY_AFTER_S = 5
+
+
+def api_challenge() -> str:
+    """Return the challenge of this server's own API (RFC 6750 §3), which names its metadata (RFC 9728 §5.1)."""
+    return _challenge_at(settings.IRONAUTH_ISSUER)
+
+
+@lru_cache(maxsize=4)  # one; tests have several
+def _challenge_at(issuer: str) -> str:
+    return f'{BEARER_CHALLENGE}, resource_metadata="{issuer}{METADATA_PATH}"'
 
 
 class InvalidToken(NotAuthenticated):
@@ -31,7 +46,7 @@ class InvalidToken(NotAuthenticated):
     detail = "The access token is invalid, has expired or was revoked: refresh it or sign in again."
 
     def __init__(self, reason: str) -> None:
-        super().__init__(headers={"WWW-Authenticate": f'{BEARER_CHALLENGE}, error="invalid_token"'})
+        super().__init__(headers={"WWW-Authenticate": f'{api_challenge()}, error="invalid_token"'})
         self.reason = reason
 
 
@@ -72,7 +87,7 @@ class InsufficientScope(PermissionDenied):
     detail = "This access token was not given for that: its application must ask for the scope named here."
 
     def __init__(self, scope: str) -> None:
-        challenge = f'{BEARER_CHALLENGE}, error="insufficient_scope", scope="{scope}"'
+        challenge = f'{api_challenge()}, error="insufficient_scope", scope="{scope}"'
         super().__init__(headers={"WWW-Authenticate": challenge}, members={"scope": scope})
 
 

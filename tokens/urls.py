@@ -8,7 +8,7 @@ from tokens.keys.administration import urls as key_urls
 from tokens.oauth.authorize import upstream_views
 from tokens.oauth.consent import staff_views as consent_staff_views
 from tokens.oauth.consent import views as consent_views
-from tokens.oauth.discovery import metadata
+from tokens.oauth.discovery import metadata, protected_resource
 from tokens.resources.administration import urls as resource_urls
 from tokens.sessions import views as session_views
 from tokens.sign_in import email_views, factor_views, passkey_views, views
@@ -59,4 +59,7 @@ wellknown_urlpatterns: list[URLPattern] = [
     path("jwks.json", wellknown_views.JwksView.as_view(), name="jwks"),
     path("openid-configuration", metadata.OpenIdView.as_view(), name="openid-configuration"),
     path("oauth-authorization-server", metadata.OAuthServerView.as_view(), name="oauth-authorization-server"),
+    path(
+        "oauth-protected-resource", protected_resource.ProtectedResourceView.as_view(), name="oauth-protected-resource"
+    ),
 ]

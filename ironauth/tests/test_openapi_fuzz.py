@@ -42,6 +42,7 @@ from tokens.oauth.models import Consent
 from tokens.oauth.tests.flow import VERIFIER, approve, basic
 from tokens.oauth.tests.material import REDIRECT_URI, make_client
 from tokens.protocol import GrantType, Scope
+from tokens.resources.models import ApiResource
 from tokens.tests.second_factor import App
 from tokens.upstream.tests.walk import stored
 
@@ -65,6 +66,7 @@ STAFF: Final = (
     "/api/v1/clients",
     "/api/v1/keys",
     "/api/v1/providers",
+    "/api/v1/resources",
 )
 ROLE: Final = "editors"
 
@@ -153,18 +155,23 @@ AS_CLIENT: Final = {
     "grant_type": "client_credentials",
     "token": "any",
     **dict.fromkeys(("client_id", "client_secret", "client_assertion", "client_assertion_type", "scope"), ""),
+    "resource": [],
 }
 #: A client that may be made, and that any client may become.
 OF_A_CLIENT: Final = {
     "preset": "machine", "name": "Robot", "profile": "oauth2.1", "auth_method": "secret", "redirect_uris": [],
     "post_logout_redirect_uris": [], "backchannel_logout_uri": "", "grants": ["client_credentials"], "scopes": [],
     "strict_scopes": False, "trusted": False,
-    "require_pkce": True, "require_par": False, "resource_server": False, "administers": False, "dpop": "off",
+    "require_pkce": True, "require_par": False, "resource_server": False, "serves": [], "resources": [], "administers": False, "dpop": "off",
     "subject_type": "public", "sector": "", "id_token_alg": "ed25519", "id_token_claims": False, "jwks": None,
     "access_token_alg": "ed25519",
     "request_object_signing_alg": "", "authorization_signed_response_alg": "ed25519",
     "access_token_s": None,
     "session_idle_s": None, "session_absolute_s": None, "expire_old_in_s": 60, "newest": None,
+}  # fmt: skip
+#: An API that may be registered, and that any may become.
+OF_AN_API: Final = {
+    "name": "Orders", "scopes": ["orders:read"], "signing_alg": "ed25519", "access_token_s": None, "active": True,
 }  # fmt: skip
 #: A sign-in provider that may be added, and that any may become; it is asked for nothing.
 OF_A_PROVIDER: Final = {
@@ -310,6 +317,11 @@ class Server:
             person.update(OF_A_PROVIDER, slug=slug)
             if "{slug}" in label:
                 stored(slug, "https://github.com", kind="github", enabled=False)
+        if "/api/v1/resources" in label:
+            identifier = f"https://{secrets.token_hex(6)}.example"
+            person.update(OF_AN_API, identifier=identifier)
+            if "{resource_id}" in label:
+                person["resource_id"] = str(ApiResource.objects.create(identifier=identifier, name="Orders").pk)
         if "/api/v1/keys" in label:
             person.update(self.keys())
 

@@ -23,7 +23,6 @@ from accounts.access.scopes import SCOPES
 from accounts.users.invariants import sub_tag
 from ironauth.infrastructure.cache.two_level import Loaded, ReadMark, token_cache
 from ironauth.infrastructure.core import clock
-from ironauth.infrastructure.core.errors import BEARER_CHALLENGE
 from ironauth.infrastructure.db.unit_of_work import database
 from tokens.access import codec
 from tokens.access.codec import AccessClaims, VerifiedToken
@@ -33,7 +32,15 @@ from tokens.clients import registry as clients
 from tokens.clients.administration import machines
 from tokens.clients.administration.machines import ClientsOwnToken
 from tokens.clients.models import client_tag
-from tokens.errors import ActingSession, DelegatedToken, InsufficientScope, InvalidToken, UnknownKey, UnprovedToken
+from tokens.errors import (
+    ActingSession,
+    DelegatedToken,
+    InsufficientScope,
+    InvalidToken,
+    UnknownKey,
+    UnprovedToken,
+    api_challenge,
+)
 from tokens.keys.key_set import kid_tag
 from tokens.keys.store import key_store
 from tokens.principal import Principal
@@ -91,7 +98,7 @@ class AccessTokenAuthentication(BaseAuthentication):
 
     def authenticate_header(self, request: Request) -> str:
         """Return the challenge of a request without credential (RFC 6750 §3)."""
-        return BEARER_CHALLENGE
+        return api_challenge()
 
 
 def _admitted(principal: Principal, request: Request) -> tuple[Principal, Principal]:
@@ -266,9 +273,7 @@ async def verify(token: str, verified: VerifiedToken | None = None, *, of_staff_
 
 
 async def decoded(token: str, decode: Callable[..., VerifiedToken] = codec.decode) -> VerifiedToken:
-    """Return what the token says, whether or not its session lives.
-
-    It is verified against the key set, once more against a newer one when its key is not known yet.
+    """Return what the token says, whether or not its session lives; of an unknown key, by a newer key set.
 
     Args:
         token: The text.
@@ -288,9 +293,7 @@ async def decoded(token: str, decode: Callable[..., VerifiedToken] = codec.decod
 
 
 async def confirmed(verified: VerifiedToken, digest: bytes) -> Loaded[Principal]:
-    """Return the principal of a verified token whose session lives. 1 query.
-
-    Two more for a token of an OAuth client not seen before, which must be enabled.
+    """Return the principal of a verified token whose session lives. 1 query, 2 more for a client not seen before.
 
     Args:
         verified: What the token says.

@@ -7,8 +7,7 @@ from django.contrib.auth import get_user_model
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.request import Request
 
-from ironauth.infrastructure.core.errors import BEARER_CHALLENGE
-from tokens.errors import InvalidToken
+from tokens.errors import InvalidToken, api_challenge
 from tokens.principal import Principal
 from tokens.sessions.authentication import AccessTokenAuthentication
 
@@ -38,4 +37,4 @@ class TokenAuthentication(BaseAuthentication):
 
     def authenticate_header(self, request: Request) -> str:
         """Return the challenge of a request without credential (RFC 6750 §3)."""
-        return BEARER_CHALLENGE
+        return api_challenge()

@@ -29,6 +29,7 @@ from tokens.clients import units as client_units
 from tokens.keys.models import SigningKey
 from tokens.keys.units import create_first_keys
 from tokens.oauth.tests.material import make_client
+from tokens.resources.models import ApiResource
 from tokens.sessions import units as sessions
 from tokens.sessions.models import Session
 from tokens.tests.browser import LOGOUT, ME, PASSWORD_URL, REFRESH, SIGNIN
@@ -42,7 +43,7 @@ NEW_PASSWORD = "seven amber kites over Lyon"
 SIGNUP, ALL, SESSIONS = "/api/v1/access/signup", "/api/v1/access/logout-all", "/api/v1/access/sessions"
 DEVICES = "/api/v1/access/kept-devices"
 USERS, ROLES = "/api/v1/users", "/api/v1/roles"
-INVITATIONS, CLIENTS = f"{USERS}/invitations", "/api/v1/clients"
+INVITATIONS, CLIENTS, RESOURCES = f"{USERS}/invitations", "/api/v1/clients", "/api/v1/resources"
 
 
 Act = Callable[[Stage], Awaitable[Expected | None]]
@@ -283,6 +284,26 @@ def on_client(method: str, act: str, body: object, status: int, event: str, **fa
     return do
 
 
+async def register_api(stage: Stage) -> Expected:
+    body = {"identifier": "https://api.example.com", "name": "Orders"}
+    await stage.send("POST", RESOURCES, 201, body, stage.root_pair)
+    details = {"resource": body["identifier"], "name": "Orders", "active": True}
+    return by_root(stage, event="resource_created", user_id=None, details=details)
+
+
+def on_api(method: str, body: object, status: int, event: str, **facts: object) -> Act:
+    """Return an act on a registered API."""
+
+    async def do(stage: Stage) -> Expected:
+        api = await ApiResource.objects.acreate(identifier="https://api.example.com", name="Orders")
+        await stage.send(method, f"{RESOURCES}/{api.pk}", status, body, stage.root_pair)
+        details = {"resource": api.identifier, "name": "Orders", **facts}
+        return by_root(stage, event=event, user_id=None, details=details)
+
+    do.__name__ = event
+    return do
+
+
 async def make_keys(stage: Stage) -> Expected:
     made = await stage.send("POST", "/api/v1/keys", 200, {"family": "ES256"}, stage.root_pair)
     (active,) = [key["kid"] for key in made if key["state"] == "active"]
@@ -306,6 +327,9 @@ ACTS: tuple[Act, ...] = (
     on_client("POST", "/disable", None, 200, "client_disabled", sessions=0),
     on_client("POST", "/enable", None, 200, "client_enabled"),
     on_client("DELETE", "", None, 204, "client_deleted", sessions=0),
+    register_api,
+    on_api("PATCH", {"active": False}, 200, "resource_changed", fields=["active"], active=False),
+    on_api("DELETE", None, 204, "resource_deleted"),
 )  # fmt: skip
 
 

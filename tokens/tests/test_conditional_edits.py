@@ -17,6 +17,7 @@ from conftest import PASSWORD, ServeProcess, bearer
 from ironauth.infrastructure.http.cross_origin import ALLOWED, EXPOSED
 from tokens.clients.administration.tests.test_clients_api import staff
 from tokens.oauth.tests.material import make_client
+from tokens.resources.models import ApiResource
 from tokens.tests.browser import SIGNIN
 from tokens.tests.stage import Stage
 from tokens.upstream.tests.walk import stored
@@ -65,11 +66,17 @@ def provider() -> str:
     return f"/api/v1/providers/{stored('acme', 'https://id.acme.example', enabled=False).slug}"
 
 
+def api() -> str:
+    """Register an API."""
+    return f"/api/v1/resources/{ApiResource.objects.create(identifier='https://api.example.com', name='Orders').pk}"
+
+
 RESOURCES = [
     Resource("UserView", person),
     Resource("RoleView", role, moves=True),
     Resource("ClientView", client),
     Resource("ProviderView", provider),
+    Resource("ResourceView", api),
 ]
 every_resource = pytest.mark.parametrize("resource", RESOURCES, ids=[one.view for one in RESOURCES])
 

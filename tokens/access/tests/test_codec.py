@@ -14,7 +14,7 @@ from joserfc import jws
 
 from tokens.access import codec
 from tokens.access.codec import AccessClaims
-from tokens.errors import InvalidToken, UnknownKey
+from tokens.errors import InvalidToken, UnknownKey, api_challenge
 from tokens.tests.material import NOW, Issuer, b64, good_payload
 
 
@@ -269,6 +269,6 @@ def test_refusals_look_alike(issuer: Issuer) -> None:
             "invalid_token",
             InvalidToken.title,
             InvalidToken.detail,
-            'Bearer realm="ironauth", error="invalid_token"',
+            f'{api_challenge()}, error="invalid_token"',
         )
     }

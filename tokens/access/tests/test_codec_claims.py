@@ -82,10 +82,23 @@ def test_wrong_issuer_or_audience(issuer: Issuer, claim: str, value: str) -> Non
     assert refusal(issuer, issuer.sign(issuer.header, good_payload(**{claim: value}))) == claim
 
 
-@pytest.mark.parametrize("aud", [["http://localhost:8000"], ["http://localhost:8000", "x"], [], {}])
-def test_audience_is_no_list(issuer: Issuer, aud: Any) -> None:
-    """A list is refused even with our name in it: we never issue one."""
-    assert refusal(issuer, issuer.sign(issuer.header, good_payload(aud=aud))) == "claims"
+@pytest.mark.parametrize(
+    ("aud", "reason"),
+    [
+        (["https://api.example.com"], "aud"), (["http://localhost:8000/", "HTTP://localhost:8000"], "aud"), ([], "aud"),
+        (["http://localhost:8000", 3], "claims"), ({}, "claims"), (None, "claims"),
+    ],
+)  # fmt: skip
+def test_a_list_without_our_audience(issuer: Issuer, aud: Any, reason: str) -> None:
+    """A token for other APIs opens nothing here (RFC 8707 §2)."""
+    assert refusal(issuer, issuer.sign(issuer.header, good_payload(aud=aud))) == reason
+
+
+@pytest.mark.parametrize("aud", [["http://localhost:8000"], ["https://api.example.com", "http://localhost:8000"]])
+def test_a_list_with_our_audience(issuer: Issuer, aud: list[str]) -> None:
+    """A token for several APIs is one for ours too."""
+    found = codec.decode(issuer.sign(issuer.header, good_payload(aud=aud)), issuer.keys, now=NOW)
+    assert found.claims.aud == tuple(aud)
 
 
 @override_settings(IRONAUTH_AUDIENCE="https://api.example.com")

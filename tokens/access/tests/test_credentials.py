@@ -16,6 +16,7 @@ from tokens.access.credentials import Credential, access_credential, refuse_logi
 from tokens.errors import CrossOrigin
 
 ME = "/api/v1/access/me"
+CHALLENGE = 'Bearer realm="ironauth", resource_metadata="http://localhost:8000/.well-known/oauth-protected-resource"'
 
 
 def request(method: str = "GET", path: str = "/", **meta: str) -> HttpRequest:
@@ -127,7 +128,7 @@ async def test_query_string_is_never_read(api: httpx.AsyncClient, pair: dict[str
     """A token in the URL is no credential (RFC 6750 §5.3)."""
     for name in ("access_token", "token", "bearer_token"):
         answer = await api.get(f"{ME}?{name}={pair['access_token']}")
-        assert (answer.status_code, answer.headers["www-authenticate"]) == (401, 'Bearer realm="ironauth"')
+        assert (answer.status_code, answer.headers["www-authenticate"]) == (401, CHALLENGE)
 
 
 @pytest.mark.django_db(transaction=True)
@@ -136,9 +137,9 @@ async def test_answers(api: httpx.AsyncClient, pair: dict[str, Any]) -> None:
     token = pair["access_token"]
     good = bearer(pair)["Authorization"]
     cases: list[tuple[list[tuple[str, str]], int, str]] = [
-        ([], 401, 'Bearer realm="ironauth"'),
-        ([("Authorization", "Bearer a.b.c")], 401, 'Bearer realm="ironauth", error="invalid_token"'),
-        ([("Authorization", f"{good}x")], 401, 'Bearer realm="ironauth", error="invalid_token"'),
+        ([], 401, CHALLENGE),
+        ([("Authorization", "Bearer a.b.c")], 401, f'{CHALLENGE}, error="invalid_token"'),
+        ([("Authorization", f"{good}x")], 401, f'{CHALLENGE}, error="invalid_token"'),
         ([("Authorization", "Bearer")], 400, 'Bearer realm="ironauth", error="invalid_request"'),
         ([("Authorization", good), ("Authorization", good)], 400, 'Bearer realm="ironauth", error="invalid_request"'),
         (
@@ -146,7 +147,7 @@ async def test_answers(api: httpx.AsyncClient, pair: dict[str, Any]) -> None:
             400,
             'Bearer realm="ironauth", error="invalid_request"',
         ),
-        ([("Authorization", "Basic Zm9vOmJhcg==")], 401, 'Bearer realm="ironauth"'),
+        ([("Authorization", "Basic Zm9vOmJhcg==")], 401, CHALLENGE),
     ]
     for headers, status, challenge in cases:
         answer = await api.get(ME, headers=headers)

@@ -18,6 +18,7 @@ class ConsentOut(msgspec.Struct, frozen=True):
     """An application a person has let in; ``scope`` as in RFC 6749 §3.3, ``since``: when they first did.
 
     ``unverified``: a stranger made it, and nobody here has checked it. ``document``: the address that describes it.
+    ``resources``: identifiers of the APIs that they have let it use, each with the scope there.
     """
 
     client_id: UUID
@@ -26,6 +27,7 @@ class ConsentOut(msgspec.Struct, frozen=True):
     since: datetime
     unverified: bool = False
     document: str = ""
+    resources: dict[str, str] = {}
 
 
 async def list_consents(*, principal: Principal) -> list[ConsentOut]:
@@ -86,6 +88,7 @@ def _told(found: Iterable[Consent]) -> list[ConsentOut]:
             one.created_at,
             unverified=one.client.is_unverified,
             document=one.client.document_url,
+            resources=one.resources,
         )
         for one in found
     ]

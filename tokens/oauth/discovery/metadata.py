@@ -115,6 +115,7 @@ def metadata(algorithms: tuple[str, ...]) -> dict[str, Any]:
         **{f"{which}_signing_alg_values_supported": signing for which in ("authorization", "introspection")},
         "request_uri_parameter_supported": False,  # which would be true unless it is said (Discovery §3)
         "require_pushed_authorization_requests": False,
+        "protected_resources": [issuer],  # RFC 9728 §4; registered APIs name this server themselves
     }
 
 

@@ -13,11 +13,11 @@ from rest_framework.exceptions import UnsupportedMediaType
 
 from ironauth.infrastructure.api.openapi_errors import OAuthErrors
 from ironauth.infrastructure.api.views import ApiRequest
-from ironauth.infrastructure.core.errors import BEARER_CHALLENGE, NotAuthenticated
+from ironauth.infrastructure.core.errors import NotAuthenticated
 from tokens.access.codec import MAX_TOKEN_BYTES
 from tokens.access.credentials import bearer_token, bound_token
 from tokens.clients.errors import InvalidRequest
-from tokens.errors import InsufficientScope, InvalidProof, InvalidToken, MalformedCredential
+from tokens.errors import InsufficientScope, InvalidProof, InvalidToken, MalformedCredential, api_challenge
 from tokens.oauth import claims
 from tokens.oauth.claims import PersonalClaims
 from tokens.oauth.endpoint import TEMPORARILY_UNAVAILABLE, OAuthEndpoint, error_response, unique_parameters
@@ -90,7 +90,7 @@ class UserInfoView(OAuthEndpoint):
         if isinstance(exc, InvalidToken | InvalidProof | InsufficientScope | MalformedCredential):
             return error_response(exc.code, exc.detail, exc.status, exc.headers)
         if isinstance(exc, NotAuthenticated):
-            challenge = {"WWW-Authenticate": BEARER_CHALLENGE}
+            challenge = {"WWW-Authenticate": api_challenge()}
             return error_response("invalid_token", "Send an access token.", exc.status, challenge)
         return super().handle_exception(exc)
 

@@ -305,3 +305,75 @@ async def test_a_device(api: httpx.AsyncClient, signing_key: str, member: Member
     await refused(await tv.post(TOKEN, grant_type=grant, device_code=begun["device_code"], resource=MAIL))
     answer = (await tv.post(TOKEN, grant_type=grant, device_code=begun["device_code"])).json()
     assert (said(answer["access_token"])["aud"], answer["scope"]) == (ORDERS, "openid orders:read")
+
+
+EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
+
+
+async def exchanged(party: Party, token: str, **parameters: str) -> httpx.Response:
+    shown = {"subject_token": token, "subject_token_type": "urn:ietf:params:oauth:token-type:access_token"}
+    return await party.post(TOKEN, grant_type=EXCHANGE, **shown, **parameters)
+
+
+async def an_actor(api: httpx.AsyncClient, **fields: Any) -> Party:
+    given = {"grants": [EXCHANGE], "redirect_uris": [], "scopes": ["openid", "orders:read", "mail:send", "shared"]}
+    return await a_client(api, **{**given, **fields})
+
+
+async def test_an_exchange_stays_within_the_audience(
+    api: httpx.AsyncClient, shop: Party, member: Member, orders: ApiResource, mail: ApiResource
+) -> None:
+    """A token for an API is exchanged by that one alone, for itself; for another one only where staff say so."""
+    token = (await got(shop, member))["access_token"]
+    stranger = await an_actor(api, serves=[MAIL], resource_server=True)
+    await refused(await exchanged(stranger, token), "invalid_request")
+    server = await an_actor(api, serves=[ORDERS], resource_server=True)
+    answer = (await exchanged(server, token)).json()
+    claims = said(answer["access_token"])
+    assert (claims["aud"], claims["scope"], claims["act"]["sub"]) == (
+        ORDERS, "openid orders:read shared", str(server.client.pk),
+    )  # fmt: skip
+    for other in (MAIL, "http://localhost:8000", f"{ORDERS} {MAIL}", "https://nobody.example"):
+        await refused(await exchanged(server, token, resource=other))
+    await refused(await exchanged(server, token, audience=MAIL))
+    goes_on = await an_actor(api, serves=[ORDERS], resource_server=True, resources=[MAIL])
+    onward = (await exchanged(goes_on, token, resource=MAIL)).json()
+    assert (said(onward["access_token"])["aud"], onward["scope"]) == (MAIL, "openid shared")
+    assert await is_active(goes_on, onward["access_token"])
+
+
+async def test_an_exchange_of_our_own_audience(
+    api: httpx.AsyncClient, shop: Party, member: Member, orders: ApiResource, mail: ApiResource
+) -> None:
+    """Such a token stands for all that its person has allowed; from several it may be narrowed."""
+    actor = await an_actor(api)
+    ours = (await got(shop, member, ""))["access_token"]
+    plain = (await exchanged(actor, ours)).json()
+    assert said(plain["access_token"])["aud"] == "http://localhost:8000"
+    one = (await exchanged(actor, ours, audience=ORDERS)).json()
+    assert (said(one["access_token"])["aud"], one["scope"]) == (ORDERS, "openid orders:read shared")
+    await refused(await exchanged(actor, ours, resource=ORDERS, scope="mail:send"), "invalid_scope")
+    holder = await a_client(api, grants=["authorization_code", EXCHANGE])
+    both = (await got(holder, member, BOTH))["access_token"]
+    narrow = (await exchanged(holder, both, resource=MAIL)).json()
+    assert said(narrow["access_token"])["aud"] == MAIL
+
+
+async def test_how_often_the_database_is_asked(
+    shop: Party, member: Member, orders: ApiResource, statements: list[str]
+) -> None:
+    """A grant that names no API asks nothing about any; one that does, once. What was introspected before, nothing."""
+
+    async def asked(resources: str) -> list[str]:
+        code = await granted(shop, member, resources)
+        statements.clear()
+        assert (await shop.redeem(code)).status_code == 200
+        return [one for one in statements if "apiresource" in one]
+
+    assert await asked("") == []
+    assert len(await asked(ORDERS)) == 1
+    token = (await got(shop, member))["access_token"]
+    assert await is_active(shop, token)
+    statements.clear()
+    assert await is_active(shop, token)
+    assert statements == []

@@ -2,6 +2,9 @@
 
 Delegation, never impersonation: the new token names the client, and those that acted before it, in ``act``. It may do
 no more than the one that was shown, lives no longer, and ends with the same session.
+
+A token for a registered API may be shown by the API itself and by the client that has it. What comes out is for the
+same API, or fewer; for another one only where the setting ``resources`` of the client names that.
 """
 
 from typing import Final, NamedTuple
@@ -13,12 +16,14 @@ from ironauth.infrastructure.telemetry.logs import get_logger
 from tokens.access import codec
 from tokens.access.codec import Actor
 from tokens.clients import subjects
-from tokens.clients.errors import InvalidRequest, InvalidScope, UnauthorizedClient
+from tokens.clients.errors import InvalidRequest, InvalidScope, InvalidTarget, UnauthorizedClient
 from tokens.errors import ActingSession, InvalidToken
 from tokens.oauth import targets
+from tokens.oauth.token import shown
 from tokens.oauth.token.response import TokenRequest, TokenResponse, life_s
 from tokens.principal import Principal
 from tokens.protocol import Scope, scope_set, scope_text
+from tokens.resources import identifiers
 from tokens.resources.queries import Aim
 from tokens.sessions import access_tokens, authentication
 from tokens.sessions.access_tokens import IssuedToken
@@ -31,10 +36,11 @@ log = get_logger()
 
 
 class _Shown(NamedTuple):
-    """What the token that was shown stands for, and the client that acts with it."""
+    """What the token that was shown stands for, the client that acts with it, and the ``aud``."""
 
     person: Principal
     act: Actor | None
+    audience: tuple[str, ...]
 
 
 async def by_exchange(asked: TokenRequest) -> TokenResponse:
@@ -53,22 +59,22 @@ async def by_exchange(asked: TokenRequest) -> TokenResponse:
     if client.is_public:
         raise UnauthorizedClient
     _check_types(asked)
-    shown = await _shown(asked.required("subject_token"), asked.jkt)
-    aim = await targets.aim_of(client, " ".join(filter(None, (asked.resources, asked.parameters.get("audience")))))
-    scope = _scope(asked, shown.person, aim)
+    subject = await _shown(asked)
+    aim = await _aim(asked, subject)
+    scope = _scope(asked, subject.person, aim)
     key = await targets.key_for(aim, await access_tokens.signing_key(client))
     issued = access_tokens.of_person(
-        shown.person,
+        subject.person,
         key,
         client_id=client.id,
-        subject=subjects.subject_id(client, shown.person.id),
+        subject=subjects.subject_id(client, subject.person.id),
         scope=scope,
         life_s=life_s(client, aim),
-        act=Actor(client.client_id, shown.act),
+        act=Actor(client.client_id, subject.act),
         jkt=asked.jkt,
         aim=aim,
     )
-    await _tell(asked, shown.person, scope)
+    await _tell(asked, subject.person, scope)
     return _answer(asked, issued, scope)
 
 
@@ -83,27 +89,56 @@ def _check_types(asked: TokenRequest) -> None:
         raise InvalidRequest(f"Only access tokens are given out: leave requested_token_type out, or {ACCESS_TOKEN}.")
 
 
-async def _shown(token: str, jkt: str) -> _Shown:
+async def _shown(asked: TokenRequest) -> _Shown:
     """Return what an access token stands for.
 
     Raises ``InvalidRequest`` for any other text, and for a token that this client, with this key, may not use.
     """
+    token = asked.required("subject_token")
     try:
-        person = authentication.known(token) or await authentication.verify(token)
+        person = authentication.known(token) or await _verified(token)
     except ActingSession as error:
         raise InvalidRequest("subject_token is of a member of staff who acts as the person.") from error
     except InvalidToken as error:
         raise InvalidRequest("subject_token is no access token of a person that is good now.") from error
-    if person.jkt and person.jkt != jkt:
+    if person.jkt and person.jkt != asked.jkt:
         raise InvalidRequest("subject_token is bound to a key: send a proof of that key (RFC 9449).")
     # The principal is this very text's, which was verified: its other claims need no second look.
-    act = codec.claims_of(token).act
-    acting, former = 0, act
+    claims = codec.claims_of(token)
+    audience = identifiers.listed(claims.aud)
+    own = person.client_id == asked.client.client_id
+    if not own and {identifiers.own(), *asked.client.serves}.isdisjoint(audience):
+        raise InvalidRequest("subject_token is for another API: only that one, or who has the token, may exchange it.")
+    acting, former = 0, claims.act
     while former is not None:
         acting, former = acting + 1, former.act
     if acting >= MAX_ACTORS:
         raise InvalidRequest("subject_token has been exchanged too often already.")
-    return _Shown(person, act)
+    return _Shown(person, claims.act, audience)
+
+
+async def _verified(token: str) -> Principal:
+    """Return who a token stands for that this process has not seen, whichever audience it is for."""
+    principal = await shown.principal_of(token, await shown.decoded(token))
+    if principal.acting is not None:
+        raise ActingSession
+    return principal
+
+
+async def _aim(asked: TokenRequest, subject: _Shown) -> Aim | None:
+    """Return what the new token is for; None for this server's own audience.
+
+    Raises ``InvalidTarget`` for an API that is not registered or not for this client, and for one that the token shown
+    is not for, unless that is for this server's own audience or the client's setting names the API.
+    """
+    names = " ".join(filter(None, (asked.resources, asked.parameters.get("audience"))))
+    ours = identifiers.own() in subject.audience
+    if not names and not ours:
+        names = identifiers.joined(subject.audience)
+    wanted = identifiers.asked(names)
+    if not ours and not {*subject.audience, *asked.client.resources}.issuperset(wanted):
+        raise InvalidTarget
+    return await targets.aim_of(asked.client, names)
 
 
 def _scope(asked: TokenRequest, person: Principal, aim: Aim | None) -> str:

@@ -8,6 +8,7 @@ import pytest
 
 from conftest import PASSWORD, bearer
 from ironauth.infrastructure.core import clock
+from tokens.errors import api_challenge
 from tokens.sessions.models import Session
 from tokens.tests.browser import CROSS_SITE, ME, REFRESH, SAME_ORIGIN, SIGNIN, Member, Pair, by_cookie, cookie_lines, me
 
@@ -135,5 +136,5 @@ async def test_expired_access_token(api: httpx.AsyncClient, pair: Pair) -> None:
     with clock.shifted(601):
         refused = await api.get(ME, headers=bearer(pair))
         assert refused.status_code == 401
-        assert refused.headers["www-authenticate"] == 'Bearer realm="ironauth", error="invalid_token"'
+        assert refused.headers["www-authenticate"] == f'{api_challenge()}, error="invalid_token"'
         assert (await api.post(REFRESH, json={"refresh_token": pair["refresh_token"]})).status_code == 200

@@ -13,6 +13,7 @@ from accounts.users.services import account_snapshot
 from conftest import PASSWORD, bearer
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.db.unit_of_work import database
+from tokens.errors import api_challenge
 from tokens.keys.models import SigningKey
 from tokens.keys.store import key_store
 from tokens.keys.units import create_first_keys
@@ -277,7 +278,7 @@ async def test_verify_asks_for_scopes(api: httpx.AsyncClient, pair: Pair) -> Non
 
 async def test_verify_refuses(api: httpx.AsyncClient, pair: Pair) -> None:
     """Without credential, with a bad one, and after sign-out the answer is 401 with a challenge."""
-    assert (await api.get(VERIFY)).headers["www-authenticate"] == 'Bearer realm="ironauth"'
+    assert (await api.get(VERIFY)).headers["www-authenticate"] == api_challenge()
     assert (await api.get(VERIFY, headers={"Authorization": "Bearer a.b.c"})).status_code == 401
     await api.post(LOGOUT, headers=bearer(pair))
     assert (await api.get(VERIFY, headers=bearer(pair))).status_code == 401

@@ -1,17 +1,22 @@
 """What clients configure themselves by: it tells the truth, all of it."""
 
+import re
+
 import httpx
 import pytest
 from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.test import override_settings
 from django.urls import URLPattern, URLResolver, include, path
+from pytest_django import Settings
 
 from tokens.keys.key_set import Family
 from tokens.keys.store import key_store
 from tokens.keys.units import create_first_keys
 from tokens.oauth import urls as oauth_urls
 from tokens.oauth.discovery import metadata
+from tokens.oauth.tests.flow import TOKEN, Party
+from tokens.oauth.token.tests.test_token_code import said
 
 pytestmark = [pytest.mark.django_db(transaction=True)]
 
@@ -113,3 +118,32 @@ async def test_only_get(api: httpx.AsyncClient, signing_key: str) -> None:
     """The metadata are read, and nothing else."""
     assert (await api.post(OPENID)).status_code == 405
     assert (await api.options(OPENID)).headers["allow"] == "GET, HEAD, OPTIONS"
+
+
+async def test_the_api_says_who_gives_tokens_for_it(api: httpx.AsyncClient, signing_key: str) -> None:
+    """Its 401 names a document (RFC 9728), whose resource is that of the address, and which names this server."""
+    for headers in ({}, {"Authorization": "Bearer a.b.c"}):
+        refused = await api.get("/api/v1/access/me", headers=headers)
+        assert refused.status_code == 401
+        (named,) = re.findall(r'resource_metadata="([^"]*)"', refused.headers["www-authenticate"])
+        assert named == f"{settings.IRONAUTH_ISSUER}/.well-known/oauth-protected-resource"
+    answer = await api.get("/.well-known/oauth-protected-resource")
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json")
+    assert answer.headers["access-control-allow-origin"] == "*"
+    found = answer.json()
+    assert found["resource"] == settings.IRONAUTH_ISSUER
+    assert found["authorization_servers"] == [settings.IRONAUTH_ISSUER]
+    assert {"openid", "account", "users:read"} <= set(found["scopes_supported"])
+    assert found["bearer_methods_supported"] == ["header"]
+    assert (await api.get(OAUTH)).json()["protected_resources"] == [found["resource"]]
+
+
+async def test_the_resource_of_the_api_is_its_audience(
+    api: httpx.AsyncClient, robot: Party, settings: Settings
+) -> None:
+    """Whatever that is called: a token for the named resource has IRONAUTH_AUDIENCE."""
+    settings.IRONAUTH_AUDIENCE = "our-api"
+    found = (await api.get("/.well-known/oauth-protected-resource")).json()
+    for resource in (found["resource"], f"{found['resource']}/"):
+        answer = await robot.post(TOKEN, grant_type="client_credentials", resource=resource)
+        assert said(answer.json()["access_token"])["aud"] == "our-api"

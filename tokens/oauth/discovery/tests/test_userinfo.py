@@ -26,7 +26,7 @@ PROFILE = {
     "name": "Ann", "given_name": "Ann", "family_name": "Lee", "preferred_username": "ann", "zoneinfo": "Europe/Berlin",
     "locale": "de", "updated_at": 1_793_491_200,
 }  # fmt: skip
-CHALLENGE = 'Bearer realm="ironauth"'
+CHALLENGE = 'Bearer realm="ironauth", resource_metadata="http://localhost:8000/.well-known/oauth-protected-resource"'
 
 
 async def client(**fields: Any) -> OAuthClient:
@@ -113,7 +113,7 @@ async def test_malformed(api: httpx.AsyncClient, ann: UUID) -> None:
         await api.post(USERINFO, headers=authorized(token), data={"access_token": token}),
     ):
         assert answer.status_code == 400
-        assert answer.headers["www-authenticate"] == f'{CHALLENGE}, error="invalid_request"'
+        assert answer.headers["www-authenticate"] == 'Bearer realm="ironauth", error="invalid_request"'
         assert answer.json()["error"] == "invalid_request"
     twice = await api.post(USERINFO, content=f"access_token={token}&access_token={token}",
                            headers={"Content-Type": "application/x-www-form-urlencoded"})  # fmt: skip
