@@ -105,6 +105,7 @@ TAGS_BY_PATH = {
     "/api/v1/keys": "keys",
     "/api/v1/providers": "providers",
     "/api/v1/": "staff",
+    "/.well-known/oauth-protected-resource": "system",
     **dict.fromkeys(("/oauth/", "/.well-known/o"), "oauth"),
     "/": "system",
 }

@@ -30,6 +30,7 @@ WITHOUT = {
     "get /api/v1/audit/export", "get /ping", "get /api/docs", "get /api/openapi.json",
     "get /oauth/authorize", "get /oauth/logout",
     "get /.well-known/openid-configuration", "get /.well-known/oauth-authorization-server",
+    "get /.well-known/oauth-protected-resource",
     # the metadata of RFC 7591, an object as open as its registry
     "post /oauth/register", "get /oauth/register/{client_id}", "put /oauth/register/{client_id}",
 }  # fmt: skip

@@ -1,7 +1,6 @@
 """Access tokens for registered APIs on the wire: as the codec's, signed with whatever the API verifies.
 
-Nothing that is decoded here opens this server's own API: a token whose ``aud`` names that one is the codec's alone, and
-Ed25519's.
+Nothing that is decoded here opens this server's own API: a token whose ``aud`` names that one is the codec's alone.
 """
 
 from tokens.access import codec, signed_tokens

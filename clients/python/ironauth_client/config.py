@@ -29,6 +29,7 @@ class Config:
         refetch_s: How often at most the key set is fetched because of an unknown ``kid``.
         introspection_s: How long an introspection is remembered: the revocation bound.
         introspections: How many introspections are remembered.
+        publishes_metadata: Whether a refusal names the API's metadata (RFC 9728), which the API then serves.
         clock: The unix time.
 
     Raises:
@@ -47,6 +48,7 @@ class Config:
     refetch_s: float = 30.0
     introspection_s: float = 10.0
     introspections: int = 10_000
+    publishes_metadata: bool = False
     clock: Callable[[], float] = field(default=time, repr=False)
 
     def __post_init__(self) -> None:

@@ -35,9 +35,16 @@ class InsufficientScope(IronAuthError):
     code = "insufficient_scope"
 
 
-def challenge(error: IronAuthError | None, scheme: str = "Bearer") -> str:
-    """Return the value of ``WWW-Authenticate`` that answers an error, or a request without a token."""
-    return scheme if error is None else f'{scheme} error="{error.code}"'
+def challenge(error: IronAuthError | None, scheme: str = "Bearer", *, said: str = "") -> str:
+    """Return the value of ``WWW-Authenticate`` that answers an error, or a request without a token.
+
+    Args:
+        error: What is wrong; None for a request without a token.
+        scheme: How the token came.
+        said: Another parameter, ``name="value"``.
+    """
+    parameters = ", ".join(filter(None, ("" if error is None else f'error="{error.code}"', said)))
+    return f"{scheme} {parameters}".rstrip()
 
 
 class SignInFailed(IronAuthError):

@@ -13,9 +13,10 @@ from rest_framework.exceptions import APIException, AuthenticationFailed
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
+from ironauth_client import metadata
 from ironauth_client.django import identities
 from ironauth_client.django.conf import client, setting
-from ironauth_client.errors import InvalidToken, ProviderUnavailable, SignInFailed
+from ironauth_client.errors import InvalidToken, ProviderUnavailable, SignInFailed, challenge
 from ironauth_client.presented import presented
 from ironauth_client.tokens import Claims
 
@@ -96,7 +97,8 @@ class IronAuthAuthentication(BaseAuthentication):
 
     def authenticate_header(self, request: Request) -> str:
         """Return what a request without a good token is told (RFC 6750 §3)."""
-        return 'Bearer error="invalid_token"' if "Authorization" in request.headers else "Bearer"
+        error = InvalidToken() if "Authorization" in request.headers else None
+        return challenge(error, said=metadata.challenge_of(client().provider.config))
 
 
 class LocalUserAuthentication(IronAuthAuthentication):

@@ -147,6 +147,65 @@ def test_rest_framework(tmp_path: Path) -> None:
         shell(guide.block("python manage.py test shop"), folder)
 
 
+#: What a client hears of the page's Django site, and who is let in.
+SHOP = """\
+from django.conf import settings
+from django.test import SimpleTestCase, override_settings
+from ironauth_client.testing import FakeIssuer
+
+fake = FakeIssuer()
+SETTING = {**settings.IRONAUTH_CLIENT, "ISSUER": fake.issuer, "TRANSPORT": fake.transport}
+
+
+@override_settings(IRONAUTH_CLIENT=SETTING)
+class MetadataTests(SimpleTestCase):
+    def test_a_client_finds_the_server(self):
+        said = self.client.get("/orders")["WWW-Authenticate"]
+        path = "/.well-known/oauth-protected-resource/orders"
+        self.assertEqual(said, f'Bearer resource_metadata="https://api.example.com{path}"')
+        self.assertEqual(
+            self.client.get(path).json(),
+            {
+                "resource": "https://api.example.com/orders",
+                "authorization_servers": [fake.issuer],
+                "bearer_methods_supported": ["header"],
+                "scopes_supported": ["orders:read"],
+                "resource_name": "Orders",
+            },
+        )
+        for other in ("/.well-known/oauth-protected-resource", "/.well-known/oauth-protected-resource/mail"):
+            self.assertEqual(self.client.get(other).status_code, 404)
+
+    def test_the_audience_is_judged(self):
+        for audience, status in (("https://api.example.com/orders", 200), ("https://api.example.com/mail", 401)):
+            token = fake.access_token(aud=audience, scope="orders:read")
+            answer = self.client.get("/orders", headers={"Authorization": f"Bearer {token}"})
+            self.assertEqual(answer.status_code, status)
+
+    def test_a_site_that_publishes_none(self):
+        with override_settings(IRONAUTH_CLIENT={**SETTING, "METADATA": False}):
+            self.assertEqual(self.client.get("/orders")["WWW-Authenticate"], "Bearer")
+            self.assertEqual(self.client.get("/.well-known/oauth-protected-resource/orders").status_code, 404)
+"""
+
+
+@pytest.mark.django_db(transaction=True)
+def test_several_apis(tmp_path: Path, rs256_key: str) -> None:
+    """The commands of the page register an API and its clients; its service and its site pass their tests."""
+    service, folder = tmp_path / "service", site(tmp_path / "site")
+    service.mkdir()
+    with Guide("docs/guides/several-apis.md") as guide:
+        commands(guide.block(".venv/bin/python manage.py api_resource create"), tmp_path)
+        commands(guide.block(f"{CREATE} --name Shop"), tmp_path)
+        made = json.loads(commands(guide.block(f'{CREATE} --name "Orders API"'), tmp_path))
+        assert made["serves"] == ["https://api.example.com/orders"]
+        guide.write(service, "app.py", "test_app.py")
+        shell("python -m pytest -q -p no:cacheprovider test_app.py", service)
+        add(guide, folder, "shop/settings.py", "shop/urls.py")
+        (folder / "shop" / "tests.py").write_text(SHOP, encoding="utf-8")
+        shell("python manage.py test shop", folder)
+
+
 def test_token_paths_behind_nginx(tmp_path: Path) -> None:
     """The page's location hands the paths of tokens to IronAuth, by its name, and no other path."""
     program = f"exec {found('nginx')} -p {tmp_path} -e {tmp_path}/error.log -c {tmp_path}/nginx.conf"

@@ -8,13 +8,13 @@ from typing import Any
 
 import httpx
 import pytest
-from ironauth_client import AsyncClient
+from ironauth_client import AsyncClient, metadata
 from ironauth_client.testing import FakeHolder, FakeIssuer
 
 if "CI" not in os.environ:  # there every test must run
     pytest.importorskip("starlette", reason="Starlette is not installed: make test does")
 
-from ironauth_client.starlette import Accepts
+from ironauth_client.starlette import Accepts, metadata_route
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse
@@ -85,3 +85,51 @@ async def test_the_block_of_the_page_is_an_application() -> None:
     async with httpx.AsyncClient(transport=httpx.ASGITransport(made["app"]), base_url="https://api.test") as client:
         answer = await client.get("/orders")
     assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer")
+
+
+async def test_an_api_names_its_metadata(issuer: FakeIssuer) -> None:
+    """Its refusals say where they are (RFC 9728 §5.1), and what is there names the API and its server."""
+    config = issuer.config(audience="https://api.example.com/orders", publishes_metadata=True)
+    verifier = AsyncClient(config, transport=issuer.transport)
+    accepts = Accepts(verifier, "read")
+
+    async def orders(request: Request) -> JSONResponse:
+        return JSONResponse({"sub": (await accepts(request)).subject})
+
+    route = metadata_route(config, scopes=["read"], name="Orders")
+    app: Any = Starlette(routes=[Route("/orders", orders), route])
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="https://api.example.com") as client:
+        address = "https://api.example.com/.well-known/oauth-protected-resource/orders"
+        for headers, error in (
+            ({}, ""),
+            ({"Authorization": f"Bearer {issuer.access_token()}"}, 'error="invalid_token", '),
+        ):
+            answer = await client.get("/orders", headers=headers)
+            assert answer.status_code == 401
+            assert answer.headers["www-authenticate"] == f'Bearer {error}resource_metadata="{address}"'
+        answer = await client.get(address)
+        assert answer.headers["access-control-allow-origin"] == "*"
+        assert answer.json() == {
+            "resource": "https://api.example.com/orders",
+            "authorization_servers": [issuer.issuer],
+            "bearer_methods_supported": ["header"],
+            "scopes_supported": ["read"],
+            "resource_name": "Orders",
+        }
+        several = issuer.access_token(aud=["https://mail.example.com", "https://api.example.com/orders"])
+        assert (await client.get("/orders", headers={"Authorization": f"Bearer {several}"})).status_code == 200
+    await verifier.aclose()
+
+
+@pytest.mark.parametrize(("audience", "path"), [
+    ("https://api.example.com", ""), ("https://api.example.com/", ""), ("https://api.example.com:8443/a/b", "/a/b"),
+])  # fmt: skip
+def test_where_the_metadata_are(issuer: FakeIssuer, audience: str, path: str) -> None:
+    """Between the host and the path of the identifier (§3.1)."""
+    assert metadata.path_of(issuer.config(audience=audience)) == f"/.well-known/oauth-protected-resource{path}"
+
+
+def test_an_audience_that_is_no_address_has_no_metadata(issuer: FakeIssuer) -> None:
+    """Nobody could find them."""
+    with pytest.raises(ValueError, match="an address as audience"):
+        metadata.document(issuer.config(audience="urn:orders"))

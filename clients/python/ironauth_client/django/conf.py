@@ -16,6 +16,9 @@ DEFAULTS: Final[dict[str, Any]] = {
     "CLIENT_SECRET": "",
     "AUDIENCE": "",
     "SCOPE": "openid profile email",
+    "METADATA": False,  # whether refusals of the API name its metadata (RFC 9728), which metadata_urls serves
+    "API_NAME": "",  # of the metadata, as the scopes that a client may ask for
+    "API_SCOPES": [],
     "REVOCATION": False,  # whether each API request asks the server too; see Config.introspection_s
     "CREATE_USERS": True,
     "SCOPE_PERMISSIONS": {},  # permissions of this site by scope of a token, and by role of its person; see TokenUser
@@ -53,6 +56,7 @@ def client() -> Client:
         audience=setting("AUDIENCE"),
         client_id=setting("CLIENT_ID"),
         client_secret=setting("CLIENT_SECRET"),
+        publishes_metadata=setting("METADATA"),
     )
     return Client(config, replays=CacheReplayStore(), transport=setting("TRANSPORT"))
 

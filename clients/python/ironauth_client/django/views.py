@@ -15,6 +15,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_GET, require_POST
 
+from ironauth_client import metadata
 from ironauth_client import sign_in as flow
 from ironauth_client.django import identities
 from ironauth_client.django.conf import CacheReplayStore, client, setting
@@ -97,6 +98,16 @@ def backchannel_logout(request: HttpRequest) -> HttpResponse:
         return JsonResponse(answer, status=HTTPStatus.BAD_REQUEST)
     identities.end_by(claims)
     return HttpResponse()
+
+
+@require_GET
+def protected_resource(request: HttpRequest) -> HttpResponse:
+    """Answer with the metadata of the site's API (RFC 9728) at the one path that its audience gives."""
+    config = client().provider.config
+    if not config.publishes_metadata or request.path != metadata.path_of(config):
+        return HttpResponse(status=HTTPStatus.NOT_FOUND)
+    said = metadata.document(config, scopes=setting("API_SCOPES"), name=setting("API_NAME"))
+    return JsonResponse(said, headers={"Access-Control-Allow-Origin": "*"})
 
 
 def _failed(error: IronAuthError) -> HttpResponse:
