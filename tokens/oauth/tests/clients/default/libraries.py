@@ -48,9 +48,11 @@ class Library(NamedTuple):
         text = (CLIENTS / self.pins).read_text(encoding="utf-8")
         if self.language == "js":
             return str(json.loads(text)["packages"][f"node_modules/{self.package}"]["version"])
-        form = rf"^\s*(?:require )?{re.escape(self.package)} v(\S+)" if self.language == "go" else (
-            rf"^{re.escape(self.package)}==([^\s;]+)"
-        )  # fmt: skip
+        name = re.escape(self.package)
+        form = {
+            "go": rf"^\s*(?:require )?{name} v(\S+)",
+            "java": rf"^[0-9a-f]{{64}}  {name}-(\d\S*)\.jar$",
+        }.get(self.language, rf"^{name}==([^\s;]+)")
         (version,) = re.findall(form, text, re.MULTILINE)
         return str(version)
 
@@ -112,6 +114,10 @@ LIBRARIES: Final = (
     Library(
         "zitadel/oidc", "github.com/zitadel/oidc/v3", "go", "go/zitadel/main.go", "go/zitadel/go.mod",
         "`WithCodeChallenge`, `WithCodeVerifier`", PKCE,
+    ),
+    Library(
+        "Nimbus (Java)", "oauth2-oidc-sdk", "java", "java/Nimbus.java", "java/SHA256SUMS",
+        "`codeChallenge`, `CodeVerifier`", PKCE,
     ),
 )  # fmt: skip
 

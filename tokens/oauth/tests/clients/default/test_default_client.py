@@ -10,6 +10,7 @@ from tokens.keys.key_set import Family
 from tokens.keys.units import create_first_keys, rotate
 from tokens.oauth.tests.clients.default import libraries
 from tokens.oauth.tests.clients.default.libraries import LIBRARIES, Library
+from tokens.oauth.tests.clients.mock_oauth2 import installed
 from tokens.oauth.tests.clients.program import GO, converse, go_program, node, own_python
 from tokens.oauth.tests.clients.provider import Provider
 
@@ -72,6 +73,15 @@ async def test_libraries_of_go(tmp_path: Path, provider: Provider) -> None:
         if library.language == "go" and library.name != GO_APART:
             assert library.source.parent != GO
             await signs_in(provider, library, go_program(library.source.parent, tmp_path))
+
+
+async def test_libraries_of_java(provider: Provider) -> None:
+    """A program is one file, which Java compiles as it starts; the library came with mock-oauth2-server."""
+    folder = installed()
+    await choice(provider)
+    for library in LIBRARIES:
+        if library.language == "java":
+            await signs_in(provider, library, "java", "-XX:TieredStopAtLevel=1", "-cp", f"{folder}/*", library.source)
 
 
 def test_the_page_shows_the_lines_that_ran() -> None:
