@@ -508,6 +508,7 @@ async def _rows(browser: Browser, user: User) -> None:
 async def _acts(browser: Browser, user: User, **proof: str) -> None:
     """Send what each act refuses."""
     values = {
+        "given_name": NAMES, "family_name": NAMES, "preferred_username": NAMES, "zoneinfo": ("Mars/Base",),
         "new_email": ADDRESSES, "name": NAMES, "new_password": (*PASSWORDS, f"{user.email}!!!"),
         "password": ("", WRONG),
         "current_password": ("", WRONG), "language": ("xx",), "code": ("", "000000"), "email_code": ("", "000000"),
