@@ -99,6 +99,7 @@ PROMISED: Final[dict[str, float]] = {
     "tokens.oauth.codes.LIFE_S": 60,
     "tokens.oauth.device.units.LIFE_S": 600,
     "tokens.clients.dpop.LIFE_S": 60,
+    "tokens.clients.certificates.presented.MAX_CHARACTERS": 8_192,
     "tokens.oauth.endpoint.MAX_PARAMETERS": 100,
     "tokens.oauth.endpoint.MAX_BYTES": 8_000,
     "tokens.oauth.signed.request_objects.MAX_LIFE_S": 3_600,

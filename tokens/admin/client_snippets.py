@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 
 from django.conf import settings
 
-from tokens.clients.models import OAuthClient
+from tokens.clients.models import CERTIFICATES, OAuthClient
 from tokens.oauth.token.exchange import ACCESS_TOKEN
 from tokens.protocol import GrantType, Scope
 
@@ -78,8 +78,11 @@ def _curl(client: OAuthClient, issuer: str, redirect_uri: str, verifier: str, sc
             "-d client_assertion_type=urn:ietf:params:oauth:client-assertion-type:jwt-bearer \\\n"
             '  -d client_assertion="$CLIENT_ASSERTION"'
         ),
+        **dict.fromkeys(CERTIFICATES, f"--cert client.pem --key client.key -d client_id={client.pk}"),
     }[OAuthClient.AuthMethod(client.auth_method)]
     bound = ' -H "DPoP: $DPOP_PROOF"' if client.dpop == OAuthClient.Policy.REQUIRED else ""
+    if client.shows_certificate:
+        issuer = settings.IRONAUTH_MTLS_ORIGIN
     begin = f"curl {issuer}/oauth/token{bound} {proof} \\\n"
     if GrantType.AUTHORIZATION_CODE in client.grants:
         where = shlex.quote(f"redirect_uri={redirect_uri}")
@@ -105,6 +108,7 @@ def _openid_client(client: OAuthClient, issuer: str, redirect_uri: str, scope: s
         OAuthClient.AuthMethod.SECRET: "process.env.CLIENT_SECRET",
         OAuthClient.AuthMethod.NONE: "undefined, client.None()",
         OAuthClient.AuthMethod.PRIVATE_KEY_JWT: "undefined, client.PrivateKeyJwt(privateKey)",
+        **dict.fromkeys(CERTIFICATES, "{ use_mtls_endpoint_aliases: true }, client.TlsClientAuth()"),
     }[OAuthClient.AuthMethod(client.auth_method)]
     if issuer.startswith("http:"):  # a server in development, which the library would not talk to
         proof += ", undefined" * (client.auth_method == OAuthClient.AuthMethod.SECRET)
@@ -140,7 +144,7 @@ def _authlib(client: OAuthClient, discovery: str, scope: str) -> str:
 
 def _for_plain(client: OAuthClient, issuer: str, discovery: str, redirect_uri: str, scope: str) -> list[Sample]:
     """Return the configurations of programs that push no requests and prove no keys; all but one need a secret."""
-    by_key = client.auth_method == OAuthClient.AuthMethod.PRIVATE_KEY_JWT
+    by_key = client.auth_method == OAuthClient.AuthMethod.PRIVATE_KEY_JWT or client.shows_certificate
     if by_key or client.require_par or client.dpop == OAuthClient.Policy.REQUIRED:
         return []
     authlib = Sample("Authlib (Python)", _authlib(client, discovery, scope))

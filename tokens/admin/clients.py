@@ -32,7 +32,7 @@ from tokens.sessions.models import Session
 
 GRANT_WORDS: Final = {"refresh_token": "", "authorization_code": "sign-in", "client_credentials": "machine"}
 _ADDRESSES: Final = ("redirect_uris", "post_logout_redirect_uris", "backchannel_logout_uri", "initiate_login_uri")
-_AUTHENTICATION: Final = ("auth_method", "jwks", "require_pkce", "require_par", "dpop")
+_AUTHENTICATION: Final = ("auth_method", "jwks", "tls_client_auth_subject_dn", "require_pkce", "require_par", "dpop")
 _LIFETIMES: Final = ("access_token_s", "session_idle_s", "session_absolute_s")
 #: Sessions looked at, the newest first, as on the start page: a list is not to wait for a million.
 LOOKED_AT: Final = 20_000
@@ -150,7 +150,7 @@ class OAuthClientAdmin(CheckedSelection, ClientActs, admin.ModelAdmin):  # type:
     def kind(self, client: OAuthClient) -> str:
         """Return how the client proves who it is, in a word or two."""
         words = {"secret": "Secret", "private_key_jwt": "Key", "none": "Public"}
-        return words.get(client.auth_method, client.auth_method) + (", trusted" if client.trusted else "")
+        return words.get(client.auth_method, "Certificate") + (", trusted" if client.trusted else "")
 
     @admin.display(description="for")
     def used_for(self, client: OAuthClient) -> str:

@@ -1,4 +1,6 @@
-"""Which client is calling: it shows a secret (HTTP Basic or body) or a signed assertion; a public client names itself.
+"""Which client is calling: it shows a secret (HTTP Basic or body), a signed assertion or a certificate.
+
+A public client names itself.
 
 RFC 6749 §2.3, RFC 7521 §4.2. Secrets are 256 random bits, so comparing digests is enough. The throttle only ends a
 broken client's loop.
@@ -19,8 +21,9 @@ from ironauth.infrastructure.http import client_context
 from ironauth.infrastructure.telemetry.logs import get_logger
 from tokens.clients import assertion as client_assertion
 from tokens.clients import registry as clients
+from tokens.clients.certificates import presented as certificate
 from tokens.clients.errors import InvalidClient, InvalidRequest
-from tokens.clients.models import OAuthClient, digest_of
+from tokens.clients.models import CERTIFICATES, OAuthClient, digest_of
 from tokens.clients.registry import Client, ClientSecret
 
 _BASIC: Final = "basic "
@@ -59,7 +62,7 @@ async def authenticate(request: ApiRequest, parameters: dict[str, str], *, allow
     client, cause = None, "unknown"
     for look in (clients.find_named, clients.find_anew):
         client = await look(presented.client_id)
-        cause = await _cause_to_refuse(client, presented, allow_public=allow_public)
+        cause = await _cause_to_refuse(client, presented, request, allow_public=allow_public)
         if client is not None and not cause:
             return client
     await rate_limits.admit(rate_limits.CLIENT, address=client_context.address_of(request))
@@ -134,7 +137,9 @@ def _asserted(assertion: str, kind: str | None, named: str) -> Presented:
     return Presented(client_id, assertion=assertion)
 
 
-async def _cause_to_refuse(client: Client | None, presented: Presented, *, allow_public: bool) -> str:
+async def _cause_to_refuse(
+    client: Client | None, presented: Presented, request: ApiRequest, *, allow_public: bool
+) -> str:
     """Return why the client did not prove its identity, in one word for the log, "" when it is.
 
     With a secret an unknown client takes as long as a known one. What a client sends that is not its own way to
@@ -145,6 +150,8 @@ async def _cause_to_refuse(client: Client | None, presented: Presented, *, allow
     if presented.secret is None:
         if client is None:
             return "unknown"
+        if client.auth_method in CERTIFICATES:
+            return certificate.cause_to_refuse(client, request._request)  # noqa: SLF001 - Django's request
         return "" if client.is_public and allow_public else "no_credentials"
     secrets = client.secrets if client is not None and client.secrets else _NOBODYS
     digest, now = digest_of(presented.secret), clock.unix()

@@ -197,8 +197,11 @@ def _check(claims: _Claims, request: HttpRequest, token: str | None) -> None:
     if claims.htm != request.method:
         raise InvalidProof("htm")
     # Clients take the addresses from the metadata. Those begin with the issuer, whatever Host a proxy sends.
-    if _normal(claims.htu) != _normal(f"{settings.IRONAUTH_ISSUER}{quote(request.path_info)}"):
-        raise InvalidProof("htu")
+    said, path = _normal(claims.htu), quote(request.path_info)
+    if said != _normal(f"{settings.IRONAUTH_ISSUER}{path}"):
+        mtls = settings.IRONAUTH_MTLS_ORIGIN  # ``mtls_endpoint_aliases`` of the metadata (RFC 8705 §5)
+        if not mtls or said != _normal(f"{mtls}{path}"):
+            raise InvalidProof("htu")
     if abs(clock.unix() - claims.iat) > LIFE_S:
         raise InvalidProof("iat")
     if not claims.jti:

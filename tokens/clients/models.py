@@ -21,6 +21,7 @@ NAME_CHARACTERS: Final = 80
 DOCUMENT_CHARACTERS: Final = 500  # of an address that is a client_id; it stands in every request of the client
 URI_CHARACTERS: Final = 2_000  # what every browser and proxy carries in an address
 SCOPE_CHARACTERS: Final = 255  # as of a session
+DN_CHARACTERS: Final = 512  # a distinguished name has five or six parts of at most 64
 CHALLENGE_CHARACTERS: Final = 43  # base64url of SHA-256: RFC 7636 §4.2; a JWK thumbprint too (RFC 9449 §6)
 
 
@@ -60,6 +61,7 @@ class OAuthClient(models.Model):
         resources: Identifiers of the APIs that it may ask tokens for; empty for all that are registered.
         serves: Identifiers of the APIs that it is, as a resource server: it asks about their tokens. Empty for the
             tokens of this server's own audience.
+        tls_client_auth_subject_dn: The subject of the certificate of ``tls_client_auth`` (RFC 8705 §2.1.2, RFC 4514).
         sector: The host that a pairwise client shares its ``sub`` values with. A change, once people have signed in,
             makes them strangers.
         document_url: The ``client_id`` of a client that its own document describes; empty for every other one.
@@ -72,6 +74,8 @@ class OAuthClient(models.Model):
 
         SECRET = "secret", "Secret (HTTP Basic or in the body)"
         PRIVATE_KEY_JWT = "private_key_jwt", "Signed assertion (private_key_jwt)"
+        TLS = "tls_client_auth", "Certificate of an authority (tls_client_auth)"
+        SELF_SIGNED_TLS = "self_signed_tls_client_auth", "Certificate of its own key (self_signed_tls_client_auth)"
         NONE = "none", "None: a public client"
 
     class Policy(models.TextChoices):
@@ -125,7 +129,7 @@ class OAuthClient(models.Model):
     profile = models.CharField(
         max_length=24, choices=Profile, default=Profile.OAUTH21, db_default=Profile.OAUTH21.value
     )
-    auth_method = models.CharField(max_length=16, choices=AuthMethod, default=AuthMethod.SECRET)
+    auth_method = models.CharField(max_length=32, choices=AuthMethod, default=AuthMethod.SECRET)
     redirect_uris = models.JSONField(default=list, blank=True)
     post_logout_redirect_uris = models.JSONField(default=list, blank=True)
     backchannel_logout_uri = models.CharField(max_length=URI_CHARACTERS, blank=True, default="")
@@ -173,6 +177,9 @@ class OAuthClient(models.Model):
     )
     authorization_signed_response_alg = models.CharField(
         max_length=8, choices=IdTokenAlg, default=IdTokenAlg.ED25519, db_default=IdTokenAlg.ED25519.value
+    )
+    tls_client_auth_subject_dn = models.CharField(
+        max_length=DN_CHARACTERS, blank=True, default="", db_default="", verbose_name="subject of its certificate"
     )
     jwks = models.JSONField(null=True, blank=True)  # public keys of what the client signs: RFC 7517 §5
     access_token_s = models.PositiveIntegerField(null=True, blank=True)
@@ -224,9 +231,18 @@ class OAuthClient(models.Model):
         return self.document_url or str(self.pk)
 
     @property
+    def shows_certificate(self) -> bool:
+        """Whether it proves who it is by a certificate (RFC 8705)."""
+        return self.auth_method in CERTIFICATES
+
+    @property
     def is_pairwise(self) -> bool:
         """Whether its people have a ``sub`` that other sectors do not know."""
         return self.subject_type == self.Subject.PAIRWISE
+
+
+#: Ways to prove who one is by the certificate of the connection.
+CERTIFICATES: Final = frozenset({OAuthClient.AuthMethod.TLS.value, OAuthClient.AuthMethod.SELF_SIGNED_TLS.value})
 
 
 def _including(field: str, kwargs: dict[str, Any]) -> dict[str, Any]:

@@ -98,8 +98,8 @@ _FAPI2_INITIAL: Final[Mapping[str, Any]] = {
 _FAPI2_DEMANDS: Final = (
     Demand(
         "auth_method",
-        lambda client: client.auth_method == _AUTH.PRIVATE_KEY_JWT,
-        "FAPI 2.0 clients prove who they are by a signed assertion: choose private_key_jwt.",
+        lambda client: client.auth_method == _AUTH.PRIVATE_KEY_JWT or client.shows_certificate,
+        "FAPI 2.0 clients prove who they are by an assertion or a certificate: choose private_key_jwt.",
     ),
     Demand(
         "jwks",

@@ -76,6 +76,7 @@ class Client(msgspec.Struct, frozen=True):
     id_token_claims: bool
     request_object_signing_alg: str
     authorization_signed_response_alg: str
+    tls_client_auth_subject_dn: str
     jwks: Mapping[str, Any] | None
     access_token_s: int | None
     session_idle_s: int | None
@@ -253,6 +254,7 @@ def snapshot(row: OAuthClient, secrets: Iterable[OAuthClientSecret] = ()) -> Cli
         id_token_claims=row.id_token_claims,
         request_object_signing_alg=row.request_object_signing_alg,
         authorization_signed_response_alg=row.authorization_signed_response_alg,
+        tls_client_auth_subject_dn=row.tls_client_auth_subject_dn,
         jwks=row.jwks,
         access_token_s=row.access_token_s,
         session_idle_s=row.session_idle_s,

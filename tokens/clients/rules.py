@@ -23,7 +23,8 @@ from ironauth.infrastructure.core.errors import FieldError
 from ironauth.infrastructure.outbound.public_addresses import may_be_called
 from tokens.clients import keys as client_keys
 from tokens.clients import profiles, redirect_uris
-from tokens.clients.models import NAME_CHARACTERS, SCOPE_CHARACTERS, OAuthClient, default_scopes
+from tokens.clients.certificates import presented as certificates
+from tokens.clients.models import DN_CHARACTERS, NAME_CHARACTERS, SCOPE_CHARACTERS, OAuthClient, default_scopes
 from tokens.keys.models import SigningKey
 from tokens.protocol import SCOPE_TOKEN, GrantType, Scope, scope_text
 from tokens.resources import queries as resources
@@ -37,6 +38,9 @@ PEOPLES_GRANTS: Final = frozenset({GrantType.AUTHORIZATION_CODE, GrantType.DEVIC
 CONFIDENTIAL_GRANTS: Final = frozenset({GrantType.CLIENT_CREDENTIALS, GrantType.TOKEN_EXCHANGE})
 #: Scopes that mean something of a person.
 PERSONAL_SCOPES: Final = frozenset(Scope)
+
+#: Ways to prove who one is by a registered key.
+_BY_KEYS: Final = frozenset({OAuthClient.AuthMethod.PRIVATE_KEY_JWT, OAuthClient.AuthMethod.SELF_SIGNED_TLS})
 
 NOT_YOURS: Final = (
     "Only a superuser may do this: with it the application acts for everybody who signs in, superusers too. Ask one."
@@ -71,6 +75,7 @@ def problems_of(client: OAuthClient) -> list[FieldError]:
         *_backchannel(client),
         *_initiates(client),
         *_proof(client),
+        *_certificate(client),
         *_request_objects(client),
         *_apis(client),
         *_subject(client),
@@ -237,12 +242,14 @@ def _initiates(client: OAuthClient) -> Iterable[FieldError]:
 
 def _proof(client: OAuthClient) -> Iterable[FieldError]:
     """Find what does not go with how the client proves who it is."""
-    signs = client.auth_method == OAuthClient.AuthMethod.PRIVATE_KEY_JWT
+    signs = client.auth_method in _BY_KEYS
     if signs and client.jwks is None:
-        yield _problem("jwks", "required", "private_key_jwt needs the client's public keys: add a JWK set.")
+        yield _problem("jwks", "required", f"{client.auth_method} needs the client's public keys: add a JWK set.")
     elif client.jwks is not None and not signs and not client.request_object_signing_alg:
         yield _problem(
-            "jwks", "needless", "Keys are for private_key_jwt and signed requests: choose one, or leave them out."
+            "jwks",
+            "needless",
+            "Keys are for private_key_jwt, certificates of them and signed requests: leave them out.",
         )
     elif client.jwks is not None and (problem := client_keys.problem_of(client.jwks)):
         yield _problem("jwks", "keys", problem)
@@ -262,6 +269,24 @@ def _proof(client: OAuthClient) -> Iterable[FieldError]:
         yield _problem(
             "require_pkce", "required", "A public client has nothing but PKCE (RFC 9700 §2.1.1): leave it required."
         )
+
+
+def _certificate(client: OAuthClient) -> Iterable[FieldError]:
+    """Find a certificate that nobody can show here, or of which nobody knows whose it is."""
+    field, text = "tls_client_auth_subject_dn", client.tls_client_auth_subject_dn
+    if client.shows_certificate and not settings.IRONAUTH_MTLS_ORIGIN:
+        yield _problem(
+            "auth_method", "no_mtls", "No certificates reach this server: set IRONAUTH_MTLS_ORIGIN, or choose another."
+        )
+    by_name = client.auth_method == OAuthClient.AuthMethod.TLS
+    if by_name and (len(text) > DN_CHARACTERS or certificates.subject_of(text) is None):
+        yield _problem(
+            field,
+            "subject",
+            "tls_client_auth needs its certificate's subject (RFC 4514): write CN=bank.example.com.",
+        )
+    elif text and not by_name:
+        yield _problem(field, "needless", "A subject is for tls_client_auth: choose it, or leave the subject out.")
 
 
 def _request_objects(client: OAuthClient) -> Iterable[FieldError]:

@@ -241,6 +241,16 @@ OAUTH = Section(
         example="id.example.com",
     ),
     Setting(
+        "IRONAUTH_MTLS_ORIGIN",
+        "The https:// origin at which the proxy asks clients for a certificate (RFC 8705). It writes X-SSL-Client-Cert "
+        "and X-SSL-Client-Verify itself, on every host (default: none; no client proves itself by a certificate).",
+        kind="text",
+        default="",
+        example="https://mtls.id.example.com",
+        accept=lambda value, _: addresses.issuer(value, "IRONAUTH_MTLS_ORIGIN") if value else "",
+        refused="no such origin",
+    ),
+    Setting(
         "IRONAUTH_UPSTREAM_NETWORKS",
         "Networks that are not public and that this server calls all the same to sign people in with another provider, "
         "e.g. 10.0.0.0/8 (default: none; this machine with DEBUG=1). A host name is resolved once, and judged.",

@@ -155,6 +155,11 @@ def is_from_proxy(scope: dict[str, Any]) -> bool:
     return _is_trusted((client[0] if client else "") or "", tuple(live.IRONAUTH_TRUSTED_PROXIES))
 
 
+def came_by_proxy(request: HttpRequest) -> bool:
+    """Return the same for a request of Django's."""
+    return _is_trusted(request.META.get("REMOTE_ADDR", "") or "", tuple(live.IRONAUTH_TRUSTED_PROXIES))
+
+
 def with_forwarded_scheme(scope: dict[str, Any]) -> dict[str, Any]:
     """Return ``scope`` with the scheme the client used, where a configured proxy ended TLS and names it.
 

@@ -36,6 +36,10 @@ class Authority:
             )
         )
 
+    def certify_client(self, common_name: str, key: ec.EllipticCurvePrivateKey) -> x509.Certificate:
+        """Return a certificate of an application."""
+        return self._certificate(common_name, key)
+
     def _certificate(
         self, name: str, key: ec.EllipticCurvePrivateKey, *extensions: x509.ExtensionType
     ) -> x509.Certificate:

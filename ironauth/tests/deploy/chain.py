@@ -23,7 +23,7 @@ from ironauth.tests.deploy.certificates import Authority
 from ironauth.tests.deploy.files import DEPLOY, unit, with_changes
 from ironauth.tests.services import PrivatePostgres, find_binary
 
-HOST, APPLICATION = "id.example.com", "app.example.com"
+HOST, APPLICATION, MTLS = "id.example.com", "app.example.com", "mtls.id.example.com"
 START_S = 60.0
 #: Does to the process what MemoryDenyWriteExecute= of the unit does, where the kernel can (6.3): prctl PR_SET_MDWE.
 CONFINED = "import ctypes, os, sys; ctypes.CDLL(None).prctl(65, 1, 0, 0, 0); os.execv(sys.argv[1], sys.argv[1:])"
@@ -175,10 +175,12 @@ class Chain:
     def _start_nginx(self) -> None:
         self.authority.certify(HOST, self.folder / "tls")
         self.authority.certify(APPLICATION, self.folder / "tls" / "app")
-        folder = self.folder / "nginx"
+        self.authority.certify(MTLS, self.folder / "tls" / "mtls")
+        folder, trusted = self.folder / "nginx", self.authority.file
         folder.mkdir()
         here = (
             (" /tmp/", f" {self.folder}/"),
+            ("# ssl_client_certificate /etc/ironauth/tls/mtls/authorities.pem", f"ssl_client_certificate {trusted}"),
             ("/etc/nginx/ironauth/", f"{folder}/"), ("/etc/ironauth/tls/", f"{self.folder}/tls/"),
             ("/run/ironauth/web.sock", str(self.socket)), ("/var/log/nginx/", f"{self.folder}/"),
             ("/var/www/acme", f"{self.folder}/acme"),

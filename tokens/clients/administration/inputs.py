@@ -112,6 +112,11 @@ class ClientPatchInput(serializers.Serializer[Any]):
         choices=OAuthClient.IdTokenAlg.choices,
         help_text="What signs answers that are JWTs: of authorization (JARM) and introspection (RFC 9701).",
     )
+    tls_client_auth_subject_dn = TextField(
+        required=False,
+        allow_blank=True,
+        help_text="The subject of its certificate (RFC 4514), for tls_client_auth: CN=bank.example.com,O=Bank.",
+    )
     jwks = KeysField(required=False, allow_null=True)
     access_token_s = _seconds("Seconds an access token lives; null: as the settings say.")
     session_idle_s = _seconds("Seconds a session lives without use; null: as the settings say.")

@@ -52,6 +52,7 @@ class ClientOut(msgspec.Struct, frozen=True, kw_only=True):
     id_token_claims: bool
     request_object_signing_alg: str
     authorization_signed_response_alg: str
+    tls_client_auth_subject_dn: str
     jwks: dict[str, Any] | None
     access_token_s: int | None
     session_idle_s: int | None

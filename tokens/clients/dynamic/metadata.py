@@ -86,7 +86,7 @@ def metadata_of(client: OAuthClient) -> dict[str, Any]:
         "client_name": client.name,
         "redirect_uris": client.redirect_uris,
         "post_logout_redirect_uris": client.post_logout_redirect_uris,
-        "token_endpoint_auth_method": methods[client.auth_method],
+        "token_endpoint_auth_method": methods.get(client.auth_method, client.auth_method),
         "grant_types": client.grants,
         "response_types": ["code"],
         "scope": " ".join(client.scopes),

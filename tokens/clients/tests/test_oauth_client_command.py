@@ -146,6 +146,7 @@ def test_create_with_everything(tmp_path: Path) -> None:
         "access_token_alg": "RS256",
         "request_object_signing_alg": "EdDSA",
         "authorization_signed_response_alg": "RS256",
+        "tls_client_auth_subject_dn": "",
         "subject_type": "pairwise",
         "sector": "example.com",
         "jwks": {"keys": [ED25519_JWK]},

@@ -41,6 +41,7 @@ OPTIONS: Final = {
     "authorization_signed_response_alg": "--authorization-signed-response-alg", "serves": "--serves",
     "resources": "--resource",
     "access_token_alg": "--access-token-alg",
+    "tls_client_auth_subject_dn": "--tls-client-auth-subject-dn",
 }  # fmt: skip
 FIELDS: Final = (*OPTIONS, "trusted", "strict_scopes", "id_token_claims")
 NO_PUBLIC: Final = "--public says that the client has no secret: leave out --auth-method, or --public."
@@ -137,6 +138,11 @@ class Command(BaseCommand):
             self.stdout.write(json.dumps(answer))
 
 
+METHOD: Final = (
+    "secret (default), private_key_jwt, tls_client_auth, self_signed_tls_client_auth, or none: the same as --public"
+)
+
+
 def _add_create(parser: ArgumentParser) -> None:
     """Add the options of ``create``; what is a list may be given several times."""
     add = parser.add_argument
@@ -147,8 +153,9 @@ def _add_create(parser: ArgumentParser) -> None:
     )
     add("--redirect-uri", action="append", default=[], metavar="URI", help="where it is answered at; several times")
     add("--public", action="store_true", help="it can keep no secret: an application on a device or in a browser")
-    add("--auth-method", metavar="METHOD", help="secret (default), private_key_jwt, or none: the same as --public")
-    add("--jwks", metavar="FILE", help="public keys for private_key_jwt and signed requests, as a JWK set")
+    add("--auth-method", metavar="METHOD", help=METHOD)
+    add("--jwks", metavar="FILE", help="its public keys, as a JWK set")
+    add("--tls-client-auth-subject-dn", default="", metavar="NAME", help="the subject of its certificate (RFC 4514)")
     grants = "authorization_code, refresh_token (default: these two), client_credentials, device_code, token-exchange"
     add("--grant", action="append", metavar="GRANT", help=grants)
     add("--scope", action="append", metavar="SCOPE", help="what it may ask for (default: who the person is)")
@@ -217,6 +224,7 @@ def _client_of(options: dict[str, Any]) -> OAuthClient:
         or begun.get("request_object_signing_alg", OAuthClient.RequestAlg.NONE),
         authorization_signed_response_alg=options["authorization_signed_response_alg"]
         or OAuthClient.IdTokenAlg.ED25519,
+        tls_client_auth_subject_dn=options["tls_client_auth_subject_dn"],
         jwks=_keys(options["jwks"]) if options["jwks"] else None,
         access_token_s=options["access_token_s"],
         session_idle_s=options["session_idle_s"],

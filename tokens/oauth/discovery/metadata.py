@@ -15,7 +15,7 @@ from drf_spectacular.utils import extend_schema, extend_schema_view
 
 from ironauth.infrastructure.api.views import ApiRequest, AsyncAPIView
 from tokens.clients import assertion as client_assertion
-from tokens.clients.models import OAuthClient
+from tokens.clients.models import CERTIFICATES, OAuthClient
 from tokens.keys.store import key_store
 from tokens.oauth.authorize.request import prompts
 from tokens.oauth.discovery.userinfo import CLAIMS
@@ -36,6 +36,14 @@ ENDPOINTS: Final = {
     "device_authorization_endpoint": "/oauth/device_authorization",
 }
 REGISTRATION_PATH: Final = "/oauth/register"
+#: Where clients prove who they are, and hence may show a certificate (RFC 8705 §5).
+ALIASES: Final = (
+    "token_endpoint",
+    "introspection_endpoint",
+    "revocation_endpoint",
+    "pushed_authorization_request_endpoint",
+    "device_authorization_endpoint",
+)
 #: How a client proves who it is (RFC 7591 §2), at the endpoints where public clients have no business.
 CONFIDENTIAL: Final = ("client_secret_basic", "client_secret_post", "private_key_jwt")
 ANYBODY: Final = (*CONFIDENTIAL, "none")
@@ -85,6 +93,9 @@ def metadata(algorithms: tuple[str, ...]) -> dict[str, Any]:
         algorithms: What ID tokens and signed answers may be signed with.
     """
     issuer: str = settings.IRONAUTH_ISSUER
+    mtls: str = settings.IRONAUTH_MTLS_ORIGIN
+    certificates = sorted(CERTIFICATES, reverse=True) if mtls else []
+    aliases = {member: f"{mtls}{ENDPOINTS[member]}" for member in ALIASES if is_served(ENDPOINTS[member])}
     signing = list(algorithms) or [settings.IRONAUTH_JWT_ALG]
     return {
         "issuer": issuer,
@@ -102,9 +113,10 @@ def metadata(algorithms: tuple[str, ...]) -> dict[str, Any]:
         "prompt_values_supported": prompts(),
         "subject_types_supported": [subject.value for subject in OAuthClient.Subject],
         "id_token_signing_alg_values_supported": signing,
-        "token_endpoint_auth_methods_supported": ANYBODY,
-        "revocation_endpoint_auth_methods_supported": ANYBODY,
-        "introspection_endpoint_auth_methods_supported": CONFIDENTIAL,
+        "token_endpoint_auth_methods_supported": (*ANYBODY, *certificates),
+        "revocation_endpoint_auth_methods_supported": (*ANYBODY, *certificates),
+        "introspection_endpoint_auth_methods_supported": (*CONFIDENTIAL, *certificates),
+        **({"mtls_endpoint_aliases": aliases} if mtls else {}),
         **{f"{which}_endpoint_auth_signing_alg_values_supported": client_assertion.ALGORITHM_NAMES for which in ASKED},
         "backchannel_logout_supported": True,
         "backchannel_logout_session_supported": True,

@@ -1,0 +1,1 @@
+"""Certificates by which clients prove who they are (RFC 8705)."""
