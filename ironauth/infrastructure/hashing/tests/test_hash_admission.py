@@ -6,7 +6,7 @@ from heapq import heappop, heappush
 
 import pytest
 
-from ironauth.infrastructure.hashing.local_pool import DEVIATIONS, HashPool
+from ironauth.infrastructure.hashing.local_pool import HashPool
 
 LIMIT_S = 4.0
 HASH_S = 0.08
@@ -90,7 +90,7 @@ def test_what_a_hash_is_taken_to_last() -> None:
         pool._learn(took_s)
     assert pool._cautious_s() == pytest.approx(0.1)
     pool._learn(0.2)  # the fourth: a quarter of its deviation counts in the long run, a fifth in the short
-    assert pool._cautious_s() == pytest.approx(0.125 + DEVIATIONS * 0.025)
+    assert pool._cautious_s() == pytest.approx(0.125 + 2 * 0.025)
     assert pool.stats().mean_hash_s == pytest.approx(0.12)
 
 
