@@ -17,7 +17,6 @@ from accounts.access.rights import REMOVE_FACTORS, VIEW_AUDIT
 from accounts.acts.changes import CHANGES
 from accounts.admin.actions import asked_of_admin, offered, person_page
 from accounts.admin.audit_trail import THEMSELVES, addresses
-from accounts.admin.tabs import Tabbed
 from accounts.audit.events import ended, told
 from accounts.audit.models import AuditEvent
 from accounts.federation import queries as federation
@@ -28,6 +27,7 @@ from accounts.transfer.models import ImportedUser
 from accounts.users.models import User
 from accounts.verdict import units as verdicts
 from ironauth.infrastructure.admin.read_only import moment
+from ironauth.infrastructure.admin.tabs import Tabbed
 
 EVENTS: Final = 20  # on the page; all of them are a link away
 

@@ -24,7 +24,6 @@ from accounts.admin.actions import as_action
 from accounts.admin.audited import Audited
 from accounts.admin.forms import OwnPasswordForm, SetPasswordForm, UserAddForm, UserEditForm
 from accounts.admin.permissions import PermissionChoices, offered
-from accounts.admin.tabs import Tab
 from accounts.admin.user_page import UserPage
 from accounts.audit.recording import Event
 from accounts.errors import LastSuperuser, UserProtected
@@ -36,6 +35,7 @@ from accounts.staff import units as staff_units
 from accounts.users import rules
 from accounts.users.models import User
 from ironauth.infrastructure.admin.lists import CheckedSelection, KnownValues
+from ironauth.infrastructure.admin.tabs import Tab
 from ironauth.infrastructure.core.errors import PermissionDenied
 from ironauth.infrastructure.telemetry.logs import get_logger
 

@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 from django.contrib import messages
-from django.contrib.admin import ModelAdmin
 from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
@@ -12,6 +11,7 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 
 from ironauth.infrastructure.admin.actions import CONFIRMED, ask, holds, is_danger, page_act
+from ironauth.infrastructure.admin.tabs import Tabbed
 from tokens.admin import client_presets
 from tokens.admin.client_snippets import snippets
 from tokens.admin.read_only import note
@@ -19,17 +19,15 @@ from tokens.clients import units as client_units
 from tokens.clients.models import OAuthClient, OAuthClientSecret
 from tokens.rights import CHANGE_CLIENTS
 
-if TYPE_CHECKING:  # Django's class takes its model in brackets for type checkers only
-    Admin = ModelAdmin[OAuthClient]
-else:
-    Admin = object
+if TYPE_CHECKING:
+    from django.contrib.admin import ModelAdmin
 
 #: How long a replaced secret may go on, in seconds, and the words for it.
 EXPIRE_OLD: Final = ((86_400, "for a day"), (604_800, "for a week"), (3_600, "for an hour"), (0, "not at all"))
 NEWEST: Final = "newest"  # the secret that was the newest when the page was made
 
 
-class ClientActs(Admin):
+class ClientActs(Tabbed):
     """Mixin of the page of a client."""
 
     def get_urls(self) -> list[URLPattern]:
@@ -56,9 +54,10 @@ class ClientActs(Admin):
     def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
         """Add the buttons the caller may press, and how to use the client."""
         client: OAuthClient | None = kwargs.get("obj")
+        tab = self.tab_of(request, client) or self.tabs[0]
         if client is None:
             context["presets"] = client_presets.choices(request)
-        else:
+        elif tab is self.tabs[0]:
             may_change = self.has_change_permission(request, client)
             context["may_disable"] = self.has_disable_permission(request) and client.disabled_at is None
             context["may_enable"] = may_change and client.disabled_at is not None
@@ -70,6 +69,7 @@ class ClientActs(Admin):
             context["newest"] = _newest(client) if context["may_rotate"] else ""
             context["expire_old"] = EXPIRE_OLD
             context["snippets"] = snippets(client)
+            context["may_delete"] = self.has_delete_permission(request, client)
         return super().render_change_form(request, context, *args, **kwargs)
 
     @page_act(danger=False)  # the secret before goes on as long as the form says

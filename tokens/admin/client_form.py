@@ -7,10 +7,12 @@ from uuid import UUID
 from django import forms
 from django.core.exceptions import ValidationError
 from django.core.signing import BadSignature, Signer
+from django.forms.utils import pretty_name
 
 from accounts import names
 from ironauth.infrastructure.admin.lines import LinesField
 from ironauth.infrastructure.core import strict_json
+from ironauth.infrastructure.core.errors import FieldError
 from ironauth.infrastructure.core.ids import new_id
 from tokens.clients import rules as client_rules
 from tokens.clients.keys import MAX_FILE_BYTES
@@ -211,6 +213,8 @@ class ClientForm(ModelForm):
         judged = OAuthClient(**self._values(data))
         for field, problems in self._problems(judged).items():
             self.add_error(field, problems)
+        for problem in self._problems_elsewhere(judged):
+            self.add_error(None, problem)
         return data
 
     def _values(self, data: dict[str, Any]) -> dict[str, Any]:
@@ -220,14 +224,30 @@ class ClientForm(ModelForm):
             for field in OAuthClient._meta.concrete_fields  # noqa: SLF001 - documented by Django
         }
 
+    def _problems_elsewhere(self, judged: OAuthClient) -> list[ValidationError]:
+        """Return what would be wrong with fields of other tabs, and is not yet."""
+        if self.instance._state.adding:  # noqa: SLF001 - as above
+            return []
+        before = {(one.field, one.message) for one in self._all_problems(self.instance)}
+        return [
+            ValidationError(f"{self._label(one.field)}, on another tab: {one.message} To change both: the tab All.")
+            for one in self._all_problems(judged)
+            if one.field not in self.fields and (one.field, one.message) not in before
+        ]
+
+    @staticmethod
+    def _label(field: str) -> str:
+        declared = ClientForm.base_fields[field].label if field in ClientForm.base_fields else None
+        return str(declared or pretty_name(field))
+
+    def _all_problems(self, client: OAuthClient) -> list[FieldError]:
+        return [*client_rules.problems_of(client), *(() if self.may_trust else client_rules.reserved(client))]
+
     def _problems(self, judged: OAuthClient) -> dict[str, list[ValidationError]]:
         """Return what is wrong with fields that could be read."""
         found: dict[str, list[ValidationError]] = {}
-        for one in client_rules.problems_of(judged):
+        for one in self._all_problems(judged):
             found.setdefault(one.field, []).append(ValidationError(one.message, code=one.code))
-        if not self.may_trust:
-            for one in client_rules.reserved(judged):
-                found.setdefault(one.field, []).append(ValidationError(one.message, code=one.code))
         return {
             field: problems for field, problems in found.items() if field in self.fields and field not in self.errors
         }

@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from django.contrib import admin, messages
+from django.contrib.admin.utils import flatten_fieldsets
 from django.contrib.admin.views.main import ChangeList
 from django.db import IntegrityError
 from django.db.models import Count, Q, QuerySet
@@ -18,6 +19,7 @@ from django.utils.safestring import SafeString
 from accounts.access.rights import rights_of_request
 from ironauth.infrastructure.admin.lists import CheckedSelection, KnownValues
 from ironauth.infrastructure.admin.read_only import moment
+from ironauth.infrastructure.admin.tabs import Tab
 from ironauth.infrastructure.core import clock
 from tokens.admin import client_presets
 from tokens.admin.client_acts import ClientActs, caller_of, page_of, secret_page
@@ -33,6 +35,7 @@ from tokens.sessions.models import Session
 GRANT_WORDS: Final = {"refresh_token": "", "authorization_code": "sign-in", "client_credentials": "machine"}
 _ADDRESSES: Final = ("redirect_uris", "post_logout_redirect_uris", "backchannel_logout_uri", "initiate_login_uri")
 _AUTHENTICATION: Final = ("auth_method", "jwks", "tls_client_auth_subject_dn", "require_pkce", "require_par", "dpop")
+_LIFETIMES_TITLE: Final = "Lifetimes in seconds; empty: as the settings say"
 _LIFETIMES: Final = ("access_token_s", "session_idle_s", "session_absolute_s")
 #: Sessions looked at, the newest first, as on the start page: a list is not to wait for a million.
 LOOKED_AT: Final = 20_000
@@ -105,7 +108,7 @@ class OAuthClientAdmin(CheckedSelection, ClientActs, admin.ModelAdmin):  # type:
     actions = None
     readonly_fields = ("client_id", "came_from", "state", "secrets_in_use", "rules", "created_at")
     fieldsets = (
-        (None, {"fields": ("name", "client_id", "came_from", "state", "trusted", NEW_ID)}),
+        (None, {"fields": ("name", "client_id", "came_from", "state", "secrets_in_use", "trusted", NEW_ID)}),
         ("Addresses", {"fields": _ADDRESSES}),
         (
             "What it may do",
@@ -123,11 +126,19 @@ class OAuthClientAdmin(CheckedSelection, ClientActs, admin.ModelAdmin):  # type:
             },
         ),
         ("Rules that it keeps", {"fields": ("profile", "rules")}),
-        (client_presets.PROOF, {"fields": ("auth_method", "secrets_in_use", *_AUTHENTICATION[1:])}),
+        (client_presets.PROOF, {"fields": _AUTHENTICATION}),
         ("ID tokens", {"fields": ("id_token_alg", "id_token_claims", "subject_type", "sector")}),
         ("Access tokens", {"fields": ("access_token_alg",)}),
         ("Signed messages", {"fields": ("request_object_signing_alg", "authorization_signed_response_alg")}),
-        ("Lifetimes in seconds; empty: as the settings say", {"fields": _LIFETIMES}),
+        (_LIFETIMES_TITLE, {"fields": _LIFETIMES}),
+    )
+
+    tabs = (
+        Tab("overview", "Overview", (None,)),
+        Tab("use", "Addresses and rights", ("Addresses", "What it may do")),
+        Tab("proof", "Rules and proof", ("Rules that it keeps", client_presets.PROOF, "Signed messages")),
+        Tab("tokens", "Tokens", ("ID tokens", "Access tokens", _LIFETIMES_TITLE)),
+        Tab("all", "All", tuple(title for title, _ in fieldsets)),
     )
 
     class Media:
@@ -222,7 +233,7 @@ class OAuthClientAdmin(CheckedSelection, ClientActs, admin.ModelAdmin):  # type:
             for title, options in self.fieldsets
         ]
         preset = client_presets.chosen(request) if obj is None else None
-        return shown if preset is None else client_presets.folded(shown, preset)
+        return self.behind(self.tab_of(request, obj), shown if preset is None else client_presets.folded(shown, preset))
 
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
         """Begin a new client as the kind of application that the address names."""
@@ -232,6 +243,8 @@ class OAuthClientAdmin(CheckedSelection, ClientActs, admin.ModelAdmin):  # type:
     def get_form(self, request: HttpRequest, obj: Any | None = None, change: bool = False, **kwargs: Any) -> type[Any]:
         """Tell the form what the caller may give away."""
         form: type[Any] = super().get_form(request, obj, change=change, **kwargs)
+        shown = set(flatten_fieldsets(self.get_fieldsets(request, obj)))  # Django keeps what a form declares itself
+        form.base_fields = {name: field for name, field in form.base_fields.items() if name in shown}
         form.may_trust = rights_of_request(request).is_superuser  # made for this request by Django
         return form
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 import pytest
 from asgiref.sync import sync_to_async
 from django.contrib import admin
+from django.contrib.admin.models import CHANGE, LogEntry
 from django.contrib.auth.models import Group
 from playwright.async_api import expect
 
@@ -30,6 +31,7 @@ from ironauth.tests.browser.test_staff import give_password, heading
 from ironauth.tests.browser.watched import Watched
 from tokens.oauth.models import Consent
 from tokens.oauth.tests.material import make_client
+from tokens.resources.models import ApiResource
 from tokens.sessions.models import Session
 
 pytestmark = [
@@ -185,12 +187,18 @@ def everything(root: User) -> None:
     Invitation.objects.create(email="new@example.com", email_key="new@example.com", invited_by=root, expires_at=later)
     OutgoingMail.objects.create(kind="password_changed", recipient=pia.email, user=pia, tries=9, failed_at=clock.now())
     client = make_client(name="The portal of everything")[0]
+    ApiResource.objects.create(identifier="https://api.example.com/reports", name="Reports", scopes=["reports:read"])
     now = clock.now()
     Consent.objects.create(user=pia, client=client, scope="openid", created_at=now, updated_at=now)
     Session.objects.create(
         user=pia, epoch=0, amr="pwd", master_key_id="1", idle_expires_at=later, absolute_expires_at=later
     )
     audit.record(Event.SIGN_IN, actor_id=pia.pk, user_id=pia.pk)
+    _ = [
+        LogEntry.objects.log_actions(user_id=pia.pk, queryset=[row], action_flag=CHANGE, change_message=said)
+        for said in ([{"changed": {"fields": ["Redirect URIs", "Post-logout redirect URIs", "Scopes"]}}], "Disabled.")
+        for row in (client, leaving)
+    ]
 
 
 def pages() -> dict[str, str]:

@@ -158,7 +158,7 @@ def test_every_bad_field_is_marked(browser: Client) -> None:
 def test_changing_one(browser: Client) -> None:
     """The form shows what is stored; unchanged it leaves no event, a change names its fields and is published."""
     client, _ = make_client(scopes=["openid", "offline_access", "reports:read"])
-    said = text_of(browser.get(page(client)))
+    said = text_of(browser.get(f"{page(client)}?tab=use"))
     assert REDIRECT_URI in said
     assert "reports:read</textarea>" in said
     same = form(other_scopes="reports:read")

@@ -11,8 +11,10 @@ from django.urls import reverse
 
 from conftest import PASSWORD
 from ironauth.infrastructure.core import clock
+from tokens.admin.clients import OAuthClientAdmin
 from tokens.clients.models import OAuthClient
 from tokens.clients.presets import PRESETS, Preset
+from tokens.clients.tests.test_client_rules import EC_JWK
 from tokens.oauth.tests.material import ED25519_JWK
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("rs256_key")]
@@ -48,8 +50,8 @@ def test_a_client_of_each_kind(client: Client, superuser: None, name: str) -> No
     page = client.get(address)
     text = page.content.decode()
     assert f'<a href="?preset={name}" aria-current="true">{preset.words}</a>' in text
-    assert text.count("<details><summary>") == (5 if preset.redirects else 6) - signs
-    keys = json.dumps({"keys": [ED25519_JWK]}) if signs else ""
+    assert text.count("<details><summary>") == len(OAuthClientAdmin.fieldsets) - 1 - preset.redirects - signs
+    keys = json.dumps({"keys": [EC_JWK if "signing" in name else ED25519_JWK]}) if signs else ""
     answer = client.post(address, {**_sent(page, preset), "jwks": keys})
     assert answer.status_code in (200, 302), answer.content
     made = OAuthClient.objects.get(name="Wiki")

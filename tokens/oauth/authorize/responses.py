@@ -20,6 +20,7 @@ import msgspec
 from django.conf import settings
 from django.http import HttpResponse
 from django.template.loader import render_to_string
+from django.templatetags.static import static
 from django.utils.html import escape
 from django.utils.translation import get_language
 
@@ -146,6 +147,22 @@ def on_to_provider(address: str) -> HttpResponse:
     """Return the way on to another provider: a page that goes there, since a form's policy does not name it."""
     text = _go_on_page(get_language() or "", msgspec.msgpack.encode(site_facts())).replace(_MARK, escape(address))
     return html(text, targets=NOWHERE, headers={"Referrer-Policy": "no-referrer"})
+
+
+def with_clean_address(response: HttpResponse) -> HttpResponse:
+    """Have a page forget the query of its address, which another provider has sent; a redirect has none of it.
+
+    Without JavaScript it stays in the address bar. It is good for nothing there: the state is used up and its browser's
+    alone, and the code is exchanged, or cannot be by anybody without the verifier, which never leaves this server (RFC
+    7636). A page that is loaded again says that it has expired.
+
+    Args:
+        response: The page, or any other answer.
+    """
+    if response.headers.get("Content-Type", "").startswith("text/html"):
+        script = f'<script type="module" src="{static("tokens/clean_address.js")}"></script>\n</head>'
+        response.content = response.content.replace(b"</head>", script.encode(), 1)
+    return response
 
 
 def on_to_account(path: str) -> HttpResponse:

@@ -83,7 +83,11 @@ class UpstreamCallback(SignInForm):
         """Sign in the person the provider names, or say what comes first; a trial of staff goes on in the admin."""
         if sign_in_trial.is_trial(request.query_params.get("state", "")):
             return responses.repeated(*_of_staff(request, slug))
-        return await self._returned(request, slug)
+        try:
+            response = await self._returned(request, slug)
+        except DomainError as error:
+            response = self.handle_exception(error)
+        return responses.with_clean_address(response)
 
     async def _returned(self, request: ApiRequest, slug: str) -> HttpResponse:
         browser = authorization_state.browser_of(request)

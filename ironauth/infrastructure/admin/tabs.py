@@ -28,7 +28,7 @@ class Tab(NamedTuple):
 
     slug: str
     words: str
-    titles: tuple[str, ...]
+    titles: tuple[str | None, ...]
     is_form: bool = True
 
 
@@ -54,7 +54,16 @@ class Tabbed(Admin):
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         """Return the fieldsets of the tab."""
-        every, tab = super().get_fieldsets(request, obj), self.tab_of(request, obj)
+        return self.behind(self.tab_of(request, obj), super().get_fieldsets(request, obj))
+
+    @staticmethod
+    def behind(tab: Tab | None, every: Any) -> Any:
+        """Return those of a page's fieldsets that are behind a tab; all of them for None.
+
+        Args:
+            tab: The tab.
+            every: The fieldsets of the page.
+        """
         return every if tab is None else [(title, one) for title, one in every if title in tab.titles]
 
     def get_inlines(self, request: HttpRequest, obj: Any) -> list[Any]:
