@@ -6,12 +6,12 @@ from uuid import UUID
 from django.http import HttpResponse
 from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework.permissions import IsAuthenticated
-from rest_framework.response import Response
 
 from accounts.access.permissions import StaffPermission, StaffView, caller_id
 from accounts.errors import StepUpRequired
 from accounts.users import step_up
 from accounts.users.signed_in import signed_in
+from ironauth.infrastructure.api.idempotency import Created
 from ironauth.infrastructure.api.parsers import NoParameters, validated_query
 from ironauth.infrastructure.api.views import ApiRequest
 from ironauth.infrastructure.core.errors import NotFound, PermissionDenied, ValidationFailed
@@ -32,6 +32,7 @@ class TokensView(StaffView):
 
     permission_classes = (IsAuthenticated, TokenPermission)
     rights_in_unit = frozenset({"GET", "POST"})
+    creates = Created(RegistrationTokenShown, name="id", once="token")
 
     @extend_schema(
         operation_id="registration_tokens_list",
@@ -50,15 +51,14 @@ class TokensView(StaffView):
         request=RegistrationTokenInput,
         responses={201: RegistrationTokenShown, 400: ValidationFailed, 401: StepUpRequired, 403: PermissionDenied},
     )
-    async def post(self, request: ApiRequest) -> Response:
+    async def post(self, request: ApiRequest) -> RegistrationTokenShown:
         """Make an initial access token (RFC 7591 §3); it is shown this once. Scope: `clients:write`.
 
         Needs a sign-in, step-up or machine's token of the last ten minutes.
         """
         values = await self.validated(request, RegistrationTokenInput)
         step_up.require_recent(signed_in(request))
-        made = await staff_services.make_token(actor_id=caller_id(request), values=values)
-        return Response(made, status=201, headers={"Location": f"{request.path}/{made.id}"})
+        return await staff_services.make_token(actor_id=caller_id(request), values=values)
 
 
 class TokenView(StaffView):

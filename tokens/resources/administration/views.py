@@ -5,12 +5,12 @@ from uuid import UUID
 
 from drf_spectacular.utils import extend_schema
 from rest_framework.permissions import IsAuthenticated
-from rest_framework.response import Response
 
 from accounts.access.permissions import StaffPermission, StaffView, caller_id
 from accounts.errors import StepUpRequired
 from accounts.users import step_up
 from accounts.users.signed_in import signed_in
+from ironauth.infrastructure.api.idempotency import Created
 from ironauth.infrastructure.api.parsers import NoParameters, validated_query
 from ironauth.infrastructure.api.views import ApiRequest
 from ironauth.infrastructure.core.errors import NotFound, PermissionDenied, ValidationFailed
@@ -33,6 +33,7 @@ class ResourcesView(StaffView):
 
     permission_classes = (IsAuthenticated, ResourcePermission)
     rights_in_unit = frozenset({"GET", "POST"})
+    creates = Created(ResourceOut, name="id")
 
     @extend_schema(
         operation_id="resources_list",
@@ -51,15 +52,14 @@ class ResourcesView(StaffView):
         request=ResourceCreateInput,
         responses={201: ResourceOut, 400: ValidationFailed, 401: StepUpRequired, 403: PermissionDenied},
     )
-    async def post(self, request: ApiRequest) -> Response:
+    async def post(self, request: ApiRequest) -> ResourceOut:
         """Register an API; applications then ask for its tokens by `resource`. Scope: `resources:write`.
 
         Needs a sign-in, step-up or machine's token of the last ten minutes.
         """
         values = await self.validated(request, ResourceCreateInput)
         step_up.require_recent(signed_in(request))
-        made = await services.create_resource(actor_id=caller_id(request), values=values)
-        return Response(made, status=201, headers={"Location": f"{request.path}/{made.id}"})
+        return await services.create_resource(actor_id=caller_id(request), values=values)
 
 
 class ResourceView(StaffView):
