@@ -5,9 +5,8 @@ from typing import Any
 import httpx
 import pytest
 
-from accounts import names
 from accounts.audit.models import AuditEvent
-from accounts.profile import FIELDS, ZONE_CHARACTERS, fitting, places, zones
+from accounts.profile import FIELDS, fitting, places, zones
 from accounts.users.models import User
 from conftest import bearer
 
@@ -17,7 +16,7 @@ PROFILE = {"given_name": "Zoë", "family_name": "Lee", "preferred_username": "zo
 
 def test_zones_fit_their_column() -> None:
     """Every time zone that is known has room, and the page proposes places, not offsets."""
-    assert max(map(len, zones())) <= ZONE_CHARACTERS
+    assert max(map(len, zones())) <= 64
     assert {"Europe/Berlin", "America/Argentina/Buenos_Aires"} <= set(places()) <= zones()
     assert not {"Etc/GMT+1", "UTC", "US/Pacific"} & set(places())
 
@@ -28,8 +27,8 @@ def test_zones_fit_their_column() -> None:
         ({}, {}),
         (PROFILE, PROFILE),
         ({"given_name": " Zoe\u0308 "}, {"given_name": "Zoë"}),
-        ({"family_name": "x" * names.MAX_LENGTH}, {"family_name": "x" * names.MAX_LENGTH}),
-        ({"family_name": "x" * (names.MAX_LENGTH + 1), "given_name": "A"}, {"given_name": "A"}),
+        ({"family_name": "x" * 150}, {"family_name": "x" * 150}),
+        ({"family_name": "x" * 151, "given_name": "A"}, {"given_name": "A"}),
         ({"given_name": "a\x00b", "zoneinfo": "Mars/Base", "preferred_username": 7}, {}),
         ({"given_name": "", "zoneinfo": None, "family_name": ["Lee"]}, {}),
         ({"language": "de"}, {"language": "de"}),
