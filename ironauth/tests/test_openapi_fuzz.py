@@ -120,6 +120,11 @@ UNREACHED: Final = (
         ),
         "takes a setting, and is walked with it in tokens/clients/dynamic/tests",
     )
+    | {
+        "DELETE /api/v1/clients/registration-tokens/{token_id}": (
+            "takes the id of a token, and is walked with one in tokens/clients/dynamic/tests/test_staff.py"
+        )
+    }
     | dict.fromkeys(
         ("POST /api/v1/access/identities", "DELETE /api/v1/access/identities/{identity_id}"),
         "takes another provider, and is walked with one in tokens/upstream/tests/test_identities.py",

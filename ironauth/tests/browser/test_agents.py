@@ -1,0 +1,36 @@
+"""The page that asks about an application of a stranger, in a browser."""
+
+import httpx
+import pytest
+from asgiref.sync import sync_to_async
+
+from conftest import PASSWORD
+from ironauth.tests.browser.conftest import OpenPage, OpenSite
+from ironauth.tests.browser.test_oauth import EMAIL, arrived, give_password, heading, link, wiki_server
+from tokens.oauth.tests.material import make_public_client
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.asyncio(loop_scope="session"),
+]
+
+
+async def test_a_person_allows_an_unverified_application(open_site: OpenSite, open_page: OpenPage) -> None:
+    """The page says what it is in every width and colour; allowed, the application gets its code."""
+    site = open_site()
+    shown = await open_page(site)
+    with wiki_server() as wiki:
+        shown.elsewhere.add(wiki)
+        client = await sync_to_async(make_public_client)(
+            name="Agent Smith", profile="agent", origin="registered", redirect_uris=[f"{wiki}/callback"]
+        )
+        async with httpx.AsyncClient(base_url=site.origin, timeout=30) as api:
+            person = {"email": EMAIL, "password": PASSWORD, "name": "Mia"}
+            assert (await api.post("/api/v1/access/signup", json=person)).status_code == 201
+        await shown.go(link(client))
+        await give_password(shown, PASSWORD)
+        await heading(shown, "Allow an unverified application?")
+        await shown.look("oauth-consent-unverified")
+        await shown.page.locator("button[value=allow]").click()
+        assert "code" in await arrived(shown)
