@@ -67,6 +67,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Start the private servers before the first connection, when the run is on Postgres and Redis."""
     config.addinivalue_line("markers", "storage: depends on storage; also runs on Postgres and Redis")
     config.addinivalue_line("markers", "browser: drives the system's Chromium; skipped where there is none")
+    config.addinivalue_line("markers", "live: starts servers of its own, or takes seconds; part of `make test-live`")
     config.addinivalue_line("markers", "only_sqlite: about SQLite; not part of the run on Postgres and Redis")
     config.addinivalue_line("markers", "only_postgres: about Postgres or Redis; part of that run alone")
     settings_test.RUN_FOLDER.chmod(0o711)
@@ -84,6 +85,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     config.hook.pytest_deselected(items=left_out)
     items[:] = [item for item in items if item not in left_out]
     for item in items:
+        if item.path.name.endswith("_live.py"):
+            item.add_marker("live")
         if isinstance(item, pytest.Function) and inspect.iscoroutinefunction(item.function):
             item.fixturenames.insert(0, "own_connection_closed")
 

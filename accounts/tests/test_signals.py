@@ -65,6 +65,7 @@ ROUTES: dict[str, Callable[[User, Group], Any]] = {
 }
 
 
+@pytest.mark.live
 @pytest.mark.parametrize("route", ROUTES.values(), ids=ROUTES.keys())
 def test_every_route_of_a_change_is_announced(route: Callable[[User, Group], Any], make_user: MakeUser) -> None:
     """Whatever changes about a person, by whatever code, that person and nobody else is announced."""

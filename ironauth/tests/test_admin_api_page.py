@@ -15,7 +15,7 @@ from tokens.clients.models import OAuthClient
 from tokens.oauth.tests.material import make_client
 
 GUIDE = "docs/guides/admin-api.md"
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.live]
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="the page is made with curl")

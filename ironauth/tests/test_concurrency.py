@@ -15,7 +15,7 @@ from conftest import PASSWORD, ServeProcess
 from ironauth.tests.canary_hooks import watched
 from tokens.sessions.models import Session
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage, pytest.mark.live]
 
 #: Seconds within which a sign-out must be known to every worker (IRONAUTH_L1_MAX_STALE_S).
 STATED_BOUND_S = 5.0

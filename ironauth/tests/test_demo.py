@@ -8,6 +8,8 @@ import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
+pytestmark = pytest.mark.live
+
 
 @pytest.mark.storage
 def test_the_whole_walk(serve_process: Callable[..., str]) -> None:

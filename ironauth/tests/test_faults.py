@@ -20,7 +20,7 @@ from ironauth import settings_test
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.tests.services import PrivatePostgres, PrivateRedis, storage_binaries_missing
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage, pytest.mark.only_postgres]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage, pytest.mark.only_postgres, pytest.mark.live]
 
 #: Seconds within which a lost database is reported (issue: 503 within 2 s), plus the client's own slack.
 REPORTED_S = 2.5

@@ -126,6 +126,7 @@ def test_it_serves_over_tls_and_ends_at_sigterm(tmp_path: Path, start: Start) ->
     client.close()
 
 
+@pytest.mark.live
 @pytest.mark.storage
 def test_a_sign_in_is_answered_when_its_worker_is_killed(
     tmp_path: Path, start: Start, serve_process: ServeProcess, signing_key: str, new_email: Callable[[], str]

@@ -48,7 +48,7 @@ from tokens.oauth.token import exchange as token_exchange
 from tokens.protocol import GrantType
 from tokens.sign_in import mfa_token
 
-pytestmark = [pytest.mark.django_db(transaction=True)]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.live]
 
 Headers = dict[str, str]
 Fields = dict[str, str]

@@ -46,7 +46,7 @@ from tokens.resources.models import ApiResource
 from tokens.tests.second_factor import App
 from tokens.upstream.tests.walk import stored
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage, pytest.mark.live]
 
 #: Requests of each kind for one operation: 400 in all, half a minute on two busy cores.
 EXAMPLES: Final = 2

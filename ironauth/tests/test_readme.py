@@ -53,6 +53,7 @@ def pasted(shell: str, script: str, folder: Path, **environment: str) -> subproc
     )
 
 
+@pytest.mark.live
 @pytest.mark.skipif(shutil.which("curl") is None, reason="the tour is made with curl")
 @pytest.mark.parametrize(
     ("name", "title"), [(README, "A tour of five calls"), (QUICKSTART, "Get a first token"), (TOUR, "")]

@@ -25,6 +25,8 @@ from ironauth import settings_test
 from ironauth.management.commands import serve as commands_serve
 from ironauth.management.commands.serve import _require_writable_folder
 
+pytestmark = pytest.mark.live
+
 START_S = 30.0
 type Serve = Callable[..., "Running"]
 

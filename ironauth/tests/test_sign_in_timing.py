@@ -64,6 +64,7 @@ def test_orders_are_fair_and_new() -> None:
     assert one != other
 
 
+@pytest.mark.live
 @override_settings(
     IRONAUTH_THROTTLE=True,
     SECRET_KEY=secrets.token_urlsafe(48),  # other counts than any other test's, in Redis too

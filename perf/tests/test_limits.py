@@ -23,6 +23,7 @@ REFUSED = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n\r\n"
 SEEN = Witnessed(100, 1.0, 5.0, {}, 0)
 
 
+@pytest.mark.live
 def test_every_bound_holds_on_both_sides(serve_process: ServeProcess) -> None:
     """The whole list, against the server as it is started."""
     address = ("127.0.0.1", int(serve_process().rsplit(":", 1)[1]))
@@ -136,6 +137,7 @@ def test_a_hash_queue_that_keeps_somebody_out_is_told() -> None:
     assert missed() == 1  # who saw nothing proves nothing
 
 
+@pytest.mark.live
 def test_other_networks_sign_in_beside_a_flood(serve_process: ServeProcess, signing_key: str) -> None:
     """The client at another address is answered at the rate it asks; what is refused is what it is told."""
     way = Way("direct", int(serve_process().rsplit(":", 1)[1]))

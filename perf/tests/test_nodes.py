@@ -71,6 +71,7 @@ def test_the_runbook_names_the_nodes_to_nginx(tmp_path: Path) -> None:
     assert rest == (before + after.partition("\n}\n")[2]).splitlines()
 
 
+@pytest.mark.live
 @pytest.mark.storage
 @pytest.mark.only_postgres
 def test_two_nodes_keep_their_promises() -> None:

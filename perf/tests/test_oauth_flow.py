@@ -131,6 +131,7 @@ def test_introspection_says_what_was_issued(name: str) -> None:
         check_introspection(_reply(body=ACTIVE | {name: False}), SHOP, "mia")
 
 
+@pytest.mark.live
 @pytest.mark.django_db(transaction=True)
 def test_a_run_at_a_real_server_finds_no_fault(
     serve_process: Callable[..., str], signing_key: str, rs256_key: str, new_email: Callable[[], str]

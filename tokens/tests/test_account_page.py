@@ -360,6 +360,7 @@ async def test_what_was_done_is_said_to_who_did_it(page: httpx.AsyncClient, memb
     assert said not in (await page.get(f"{HOME}/password?done=change", headers=told)).text
 
 
+@pytest.mark.live
 async def test_no_value_makes_a_server_error(page: httpx.AsyncClient, member: Member) -> None:
     """Each field of each act of each row, with its mark, broken in every way: a page that says what is wrong."""
     for slug, row in ROWS.items():

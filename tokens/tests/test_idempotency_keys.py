@@ -308,6 +308,7 @@ async def test_a_claim_of_a_process_that_died_ends(stage: Stage) -> None:
             await database().write(store.claim, Keyed(caller="c", key="k", request=b"other", claim=uuid.uuid4()))
 
 
+@pytest.mark.live
 @pytest.mark.parametrize("act", [USERS, ACTS[3]], ids=["people", "clients"])
 async def test_of_many_at_once_one_is_carried_out(act: Act, serve_process: ServeProcess, rs256_key: object) -> None:
     """Two processes get the same request many times: one thing is made, and every answer is the first one or 409.

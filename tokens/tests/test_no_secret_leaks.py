@@ -40,7 +40,7 @@ from tokens.tests.browser import LOGOUT, ME, PASSWORD_URL, REFRESH, SAME_ORIGIN,
 from tokens.tests.second_factor import App
 from tokens.tests.walks import Post, as_staff, with_a_passkey
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage, pytest.mark.live]
 
 NEW_PASSWORD = "seven amber kites over Lyon"
 RESET = "/api/v1/access/password/reset"

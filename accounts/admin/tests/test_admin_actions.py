@@ -33,6 +33,7 @@ def _ask(client: Client, action: str, path: str) -> str:
     return page
 
 
+@pytest.mark.live
 @pytest.mark.parametrize("action", ["end_all_sessions", "deactivate", "delete_selected"])
 def test_all_of_a_long_list_is_chosen_by_one_field(client: Client, root: User, action: str) -> None:
     """More users than Django takes fields: the question is answered, and only those of the filter are concerned."""

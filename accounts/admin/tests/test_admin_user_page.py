@@ -262,6 +262,7 @@ def _grow(number: int, role: Group) -> User:
     return one
 
 
+@pytest.mark.live
 def test_lists_and_page_cost_the_same_at_any_size(client: Client, root: User) -> None:
     """The lists of ten and of a thousand people, and a page with a long history, take as many queries."""
 

@@ -13,7 +13,7 @@ from django.test import override_settings
 from accounts.conftest import PASSWORD, MakeUser
 from ironauth.tests.test_sign_in_timing import REPEATS, SAMPLES, SIGNIFICANCE, fair_orders, rank_test
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage, pytest.mark.live]
 
 #: Seconds between two requests, at most: an answer takes 0.1 s, of which a request works some 2 ms and sleeps the rest.
 #: At random, so that no request wakes up at the very moment another begins, turn after turn.

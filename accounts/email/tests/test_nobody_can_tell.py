@@ -165,6 +165,7 @@ async def test_no_sequence_tells_who_has_an_account(
         assert transcript == transcripts["nobody"], kind
 
 
+@pytest.mark.live
 @pytest.mark.parametrize("mode", ["off", "optional"])
 async def test_elsewhere_a_sign_up_tells_and_nothing_else(
     mode: str, api: httpx.AsyncClient, make_user: MakeUser, settings: Settings, still_clock: float
@@ -184,6 +185,7 @@ async def test_elsewhere_a_sign_up_tells_and_nothing_else(
         assert transcript == transcripts["nobody"], kind
 
 
+@pytest.mark.live
 def test_the_admin_does_not_tell_either(make_user: MakeUser, settings: Settings, still_clock: float) -> None:
     """A sign-up, and sign-ins to the admin with its password until they are throttled: one page for everybody."""
     url, transcripts = reverse("admin:login"), {}

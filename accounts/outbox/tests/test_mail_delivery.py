@@ -371,6 +371,7 @@ async def test_two_deliverers_in_one_process_share_the_queue(smtp: SmtpServer) -
     )
 
 
+@pytest.mark.live
 def test_two_worker_processes_never_send_the_same_message(smtp: SmtpServer) -> None:
     """Two real workers, started together on forty messages: forty arrive, each once, and nothing is left."""
     for number in range(40):
@@ -394,6 +395,7 @@ def test_two_worker_processes_never_send_the_same_message(smtp: SmtpServer) -> N
     assert "person-" not in "".join(outputs)
 
 
+@pytest.mark.live
 def test_a_worker_delivers_until_it_is_told_to_stop(smtp: SmtpServer) -> None:
     """Without --once it goes on looking, and SIGTERM is a clean end."""
     command = [sys.executable, "manage.py", "deliver_mail"]
@@ -407,6 +409,7 @@ def test_a_worker_delivers_until_it_is_told_to_stop(smtp: SmtpServer) -> None:
     assert not OutgoingMail.objects.exists()
 
 
+@pytest.mark.live
 def test_a_server_delivers_by_itself(serve_process: ServeProcess, smtp: SmtpServer) -> None:
     """By default nothing else has to run."""
     outbox.enqueue(Kind.PASSWORD_CHANGED, recipient="mia@example.com")
@@ -420,6 +423,7 @@ def test_a_server_delivers_by_itself(serve_process: ServeProcess, smtp: SmtpServ
     assert time.perf_counter() - began < 1
 
 
+@pytest.mark.live
 def test_a_server_leaves_it_to_the_worker_when_told(serve_process: ServeProcess, smtp: SmtpServer) -> None:
     """With IRONAUTH_MAIL_DELIVERY=worker the server does not look at the queue."""
     outbox.enqueue(Kind.PASSWORD_CHANGED, recipient="mia@example.com")

@@ -8,7 +8,7 @@ from django.contrib.auth.models import Group
 from accounts.conftest import MakeUser
 from accounts.staff import units as staff_units
 
-pytestmark = [pytest.mark.storage, pytest.mark.django_db]
+pytestmark = [pytest.mark.storage, pytest.mark.django_db, pytest.mark.live]
 
 
 @pytest.mark.parametrize("others", [0, 8, 9, 199, 401])

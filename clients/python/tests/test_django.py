@@ -17,6 +17,8 @@ from conftest import PASSWORD
 from ironauth import settings_test
 from tokens.oauth.tests.clients.provider import Provider
 
+pytestmark = pytest.mark.live
+
 PACKAGE = Path(__file__).parents[1]
 PATIENCE_S = 30.0
 ORIGIN = "https://app.example.com"

@@ -580,6 +580,7 @@ def test_many_pipelined_requests_are_parsed_as_they_are_answered(
     assert client.send(PING).next().startswith(b"HTTP/1.1 200")
 
 
+@pytest.mark.live
 def test_a_pipelining_client_that_leaves_is_no_error(serve_process: ServeProcess, tmp_path: Path) -> None:
     """Answers nobody reads any more are not written, and the log has nothing to complain about."""
     port = int(serve_process().rsplit(":", 1)[1])
@@ -848,6 +849,7 @@ def resident_mb(pid: int) -> float:
     return int(status.partition("VmRSS:")[2].split()[0]) / 1024
 
 
+@pytest.mark.live
 def test_an_endless_head_costs_no_memory(serve_process: ServeProcess) -> None:
     """100 MB of one value and a million fields are refused, and the server is no larger than 10 MB more."""
     base = httpx.URL(serve_process())
@@ -861,6 +863,7 @@ def test_an_endless_head_costs_no_memory(serve_process: ServeProcess) -> None:
     assert httpx.get(base.join("/ping")).text == "OK"
 
 
+@pytest.mark.live
 def test_a_refused_body_costs_no_memory(serve_process: ServeProcess) -> None:
     """Twenty clients that send 30 MB each make the server no larger than 10 MB more, and all read their 413."""
     port = int(serve_process().rsplit(":", 1)[1])
@@ -874,6 +877,7 @@ def test_a_refused_body_costs_no_memory(serve_process: ServeProcess) -> None:
     assert all(one.is_refusal(413, "body_too_large") for one in many)
 
 
+@pytest.mark.live
 def test_few_open_files_are_enough(migrated_file: Path, tmp_path: Path) -> None:
     """A server that may open 300 files has room for 44 requests, and 400 silent connections do not keep anybody out."""
     limit = "import os, resource, sys; resource.setrlimit(resource.RLIMIT_NOFILE, (300, 300))"
@@ -897,6 +901,7 @@ def test_few_open_files_are_enough(migrated_file: Path, tmp_path: Path) -> None:
     assert "Too many open files" not in log.read_text()
 
 
+@pytest.mark.live
 def test_pipelining_without_reading_is_bounded(serve_process: ServeProcess) -> None:
     """A client that sends 400,000 requests in one stream and reads nothing makes the server stop reading, not grow.
 

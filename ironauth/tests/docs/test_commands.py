@@ -67,6 +67,7 @@ def test_moving_in(tmp_path: Path) -> None:
     assert ann.check_password(PASSWORD)
 
 
+@pytest.mark.live
 @pytest.mark.django_db(transaction=True)
 def test_moving_in_from_each_system(tmp_path: Path) -> None:
     """Each command finds the one person of a small export of that system, and writes nothing."""
@@ -117,6 +118,7 @@ def there(settings: Settings) -> Iterator[FakeProvider]:
         yield provider
 
 
+@pytest.mark.live
 @pytest.mark.django_db(transaction=True)
 def test_providers(tmp_path: Path, there: FakeProvider) -> None:
     """Each is stored with its secret, one that signs its secret too; one that is there answers."""

@@ -19,7 +19,7 @@ from tokens.oauth.authorize import pages as authorize_pages
 from tokens.oauth.authorize import responses
 from tokens.upstream.tests.provider import FakeProvider
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("signing_key")]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("signing_key"), pytest.mark.live]
 
 ROOT: Final = Path(live.BASE_DIR)
 #: For developers.

@@ -207,6 +207,7 @@ def test_a_malformed_selection_is_the_senders_fault(browser: Client, page: str, 
         assert answer.status_code == 400, key
 
 
+@pytest.mark.live
 def test_all_sessions_of_a_long_list_end_at_once(browser: Client, opened_session: OpenedSession) -> None:
     """More sessions than a form may have fields are asked about with one field, and all end."""
     template = Session.objects.get()

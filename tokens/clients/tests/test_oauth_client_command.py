@@ -267,6 +267,7 @@ def test_what_has_no_secret_cannot_be_given_another() -> None:
             run("rotate_secret", str(client.pk), "--expire-old-in-s", seconds)
 
 
+@pytest.mark.live
 @pytest.mark.storage
 @pytest.mark.django_db(transaction=True)
 def test_a_script_reads_what_a_process_prints() -> None:

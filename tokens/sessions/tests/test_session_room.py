@@ -154,6 +154,7 @@ async def test_sessions_opened_at_once_end_each_other_once(new_account: Callable
     assert len(stories) + len(alive) == 41
 
 
+@pytest.mark.live
 def test_processes_hold_the_limit_together(
     serve_process: ServeProcess, signing_key: str, new_email: Callable[[], str]
 ) -> None:

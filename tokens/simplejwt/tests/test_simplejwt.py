@@ -147,6 +147,7 @@ def shape(body: Any) -> Any:
     return kept
 
 
+@pytest.mark.live
 @pytest.mark.parametrize("case", CASES)
 async def test_the_answers_are_simplejwts(
     simplejwt: tuple[str, Callable[[list[Step]], list[Answer]]], case: str, paths: Callable[[str], None], people: None,
@@ -180,6 +181,7 @@ async def test_its_tokens_open_the_api(paths: Callable[[str], None], people: Non
     assert refreshed.status_code == 200
 
 
+@pytest.mark.live
 async def test_the_address_may_be_called_email(
     paths: Callable[[str], None], people: None, api: httpx.AsyncClient
 ) -> None:

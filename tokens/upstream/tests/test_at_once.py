@@ -22,7 +22,12 @@ from tokens.upstream.tests.provider import MeetingProvider, served
 from tokens.upstream.tests.test_identities import IDENTITIES
 from tokens.upstream.tests.walk import UPSTREAM, stored
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage, pytest.mark.usefixtures("signing_key")]
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.storage,
+    pytest.mark.usefixtures("signing_key"),
+    pytest.mark.live,
+]
 
 WORKERS: Final = 4
 ROUNDS: Final = 4

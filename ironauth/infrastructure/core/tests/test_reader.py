@@ -62,6 +62,7 @@ def unread() -> Iterator[int]:
     os.close(writer)
 
 
+@pytest.mark.live
 @pytest.mark.storage
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("unbuffered", ["", "1"])

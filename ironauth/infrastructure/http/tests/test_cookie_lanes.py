@@ -83,6 +83,7 @@ def staff_session() -> str:
     return str(browser.session.session_key)
 
 
+@pytest.mark.live
 @pytest.mark.parametrize("lane", ["hot", "api", "oauth", "admin"])
 async def test_every_byte_in_every_lane(lanes: dict[str, Lane], lane: str) -> None:
     """A cookie counts under its exact name alone; with any byte around it it is another one's, or the answer is 400."""

@@ -101,6 +101,7 @@ async def test_whole_answers_carry_them() -> None:
     assert sent[0]["lines"].endswith(b"\r\n")
 
 
+@pytest.mark.live
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.usefixtures("signing_key")
 async def test_a_server_with_a_listed_origin(serve_process: ServeProcess) -> None:

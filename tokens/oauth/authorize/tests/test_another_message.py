@@ -134,6 +134,7 @@ async def walk(api: httpx.AsyncClient, begin: str, *, with_pauses: bool) -> list
     return [*pages, await again(api, pages[0])]
 
 
+@pytest.mark.live
 @pytest.mark.parametrize("with_pauses", [True, False])
 @pytest.mark.parametrize("begin", BEGIN)
 async def test_no_page_tells_who_has_an_account(
