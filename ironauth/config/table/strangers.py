@@ -62,6 +62,12 @@ STRANGERS = Section(
         choices=("closed", "token", "open"),
     ),
     Setting(
+        "IRONAUTH_REGISTRATION_WITHOUT_PKCE",
+        "Whether an application that registers itself and keeps a secret or a key may do without PKCE, as the profile "
+        "oidc has it: older OpenID Connect libraries cannot send it.",
+        default=False,
+    ),
+    Setting(
         "IRONAUTH_CLIENT_DOCUMENTS",
         "Whether an application may name itself by the https:// address of a document that describes it (client ID "
         "metadata documents). This server then fetches that document.",

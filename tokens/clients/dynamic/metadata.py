@@ -34,6 +34,8 @@ ALGORITHMS: Final[Mapping[str, str]] = {
     "EdDSA": OAuthClient.IdTokenAlg.ED25519.value,
     "Ed25519": OAuthClient.IdTokenAlg.ED25519.value,
 }
+#: Profiles of clients that nobody of staff has looked at.
+_STRANGERS: Final = frozenset({OAuthClient.Profile.AGENT.value, OAuthClient.Profile.OIDC.value})
 #: Names of fields in the client's own words, for refusals.
 _MEMBERS: Final = {
     "name": "client_name", "auth_method": "token_endpoint_auth_method", "grants": "grant_types", "scopes": "scope",
@@ -46,13 +48,20 @@ def scopes_for_strangers() -> frozenset[str]:
     return frozenset(settings.IRONAUTH_REGISTRATION_SCOPES) - NEVER - ADMINISTRATION.keys()
 
 
-def client_of(said: object, *, methods: Iterable[str] = METHODS, client: OAuthClient | None = None) -> OAuthClient:
+def client_of(
+    said: object,
+    *,
+    methods: Iterable[str] = METHODS,
+    client: OAuthClient | None = None,
+    without_pkce: bool = False,
+) -> OAuthClient:
     """Return the client that this metadata describes, with every rule of the house kept; nothing is stored.
 
     Args:
         said: The JSON that was sent.
         methods: Ways to prove who it is that are open to it.
         client: The client as it is, to be described anew; None for a new one.
+        without_pkce: Whether one that keeps a secret or a key gets the profile ``oidc``, which does without PKCE.
 
     Raises:
         InvalidRedirectUri: An address is missing or cannot be registered.
@@ -66,6 +75,10 @@ def client_of(said: object, *, methods: Iterable[str] = METHODS, client: OAuthCl
     else:
         for name, value in fields.items():
             setattr(client, name, value)
+    if client.verified_at is None and client.profile in _STRANGERS:  # another profile is what staff gave it
+        optional = without_pkce and client.auth_method != OAuthClient.AuthMethod.NONE
+        client.profile = (OAuthClient.Profile.OIDC if optional else OAuthClient.Profile.AGENT).value
+        client.require_pkce = not optional
     for problem in rules.problems_of(client):
         refusal = InvalidRedirectUri if problem.field == "redirect_uris" else InvalidClientMetadata
         raise refusal(_ascii(f"{_MEMBERS.get(problem.field, problem.field)}: {problem.message}"))

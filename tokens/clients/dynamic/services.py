@@ -35,7 +35,9 @@ async def register(*, said: object, token: str | None, address: str) -> Register
 
 def _register(said: object, token: str | None) -> Registered:
     """Judge the metadata and store the client; a unit of work, because one of the rules asks for the signing keys."""
-    return units.register(metadata.client_of(said), initial_token=token)
+    return units.register(
+        metadata.client_of(said, without_pkce=settings.IRONAUTH_REGISTRATION_WITHOUT_PKCE), initial_token=token
+    )
 
 
 async def read(*, client_id: UUID, token: str) -> dict[str, Any]:

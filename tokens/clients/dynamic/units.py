@@ -103,7 +103,7 @@ def change(client_id: UUID, token: str, said: dict[str, Any]) -> Registered:
                 raise InvalidClientMetadata("client_secret is not the one of this client: leave it out.")
         before = {name: getattr(client, name) for name in _FIELDS}
         scopes = list(client.scopes) if client.verified_at is not None else None
-        client = client_of(said, client=client)
+        client = client_of(said, client=client, without_pkce=settings.IRONAUTH_REGISTRATION_WITHOUT_PKCE)
         if scopes is not None and "scope" not in said:
             client.scopes = scopes  # what staff gave it
         changed = [name for name in _FIELDS if getattr(client, name) != before[name]]
@@ -178,5 +178,6 @@ def _record(event: Event, client: OAuthClient, **details: object) -> None:
 
 
 _FIELDS: Final = (
-    *_IDENTITY, "post_logout_redirect_uris", "grants", "scopes", "id_token_alg", "subject_type", "dpop", "require_par",
+    *_IDENTITY, "profile", "require_pkce", "post_logout_redirect_uris", "grants", "scopes", "id_token_alg",
+    "subject_type", "dpop", "require_par",
 )  # fmt: skip

@@ -30,7 +30,8 @@ not do it, for the reason that is given.
 
 The clients: for Basic, Form Post and both logouts a client of the profile `oidc` with a secret; for FAPI 2.0 one of the
 profile `fapi2` with `private_key_jwt` and DPoP; for Message Signing one of `fapi2-message-signing`, which signs its
-requests and has the answers signed; for Dynamic one that registers itself (`IRONAUTH_REGISTRATION=open`).
+requests and has the answers signed; for Dynamic one that registers itself (`IRONAUTH_REGISTRATION=open`)
+and sends no PKCE (`IRONAUTH_REGISTRATION_WITHOUT_PKCE=1`; without it the modules that sign in fail by that alone).
 [Clients](clients.md) has the profiles.
 
 Run them yourself: `.venv/bin/python -m pytest tokens/oauth/tests/openid`.

@@ -72,6 +72,7 @@ class Site(Chain):
             IRONAUTH_TRUSTED_PROXIES="unix",
             IRONAUTH_COOKIE_SECURE="1",
             IRONAUTH_REGISTRATION="open",
+            IRONAUTH_REGISTRATION_WITHOUT_PKCE="1",
             IRONAUTH_LOGOUT_NETWORKS=NETWORK,
             EMAIL_URL=f"filemail://{folder}/mail",
             SSL_CERT_FILE=str(applications.file),

@@ -1,7 +1,7 @@
 """Dynamic: clients that register themselves (OpenID Connect Registration, RFC 7591), with response_type=code.
 
-The suite's clients send no PKCE, and clients that register themselves here have to: those of these tests send it, so
-that the rest can be seen.
+The suite's clients send no PKCE: the server has ``IRONAUTH_REGISTRATION_WITHOUT_PKCE`` set. Without it every client
+that registers itself has to send it.
 """
 
 import base64
@@ -19,16 +19,12 @@ from tokens.oauth.tests.openid.plans import basic_requests, config
 from tokens.oauth.tests.openid.registry import Modules, Plan, Trial
 from tokens.oauth.tests.openid.relying_party import RelyingParty, error_of, invalid_grant
 from tokens.oauth.tests.openid.site import CALLBACK, ISSUER, Site
-from tokens.oauth.tests.walk import CHALLENGE, VERIFIER
 
 MODULES: Final = Modules()
 PLAN: Final = Plan("oidcc-dynamic-certification-test-plan", "Dynamic", (MODULES,))
 REGISTER: Final = "/oauth/register"
 #: Seconds in which a server follows a rotation, on a machine with everything else to do.
 FOLLOWS_S: Final = 60.0
-_PKCE: Final = (
-    "the suite's client sends no PKCE, which every client that registers itself needs (OAuth 2.1); with PKCE it passes"
-)
 _KEYS: Final = "an address of keys is not fetched: keys are registered by value, and changed as RFC 7592 has it"
 _FETCH: Final = "this server fetches no address that a request names"
 _SHOWN: Final = (
@@ -38,7 +34,7 @@ _SHOWN: Final = (
 
 
 class Registered(RelyingParty):
-    """A client that has registered itself, and sends PKCE."""
+    """A client that has registered itself; as the suite's, it keeps a secret and sends no PKCE."""
 
     def make(self, site: Site, **said: Any) -> dict[str, Any]:
         """Register the client."""
@@ -54,14 +50,6 @@ class Registered(RelyingParty):
             "id_token_alg": made["id_token_signed_response_alg"],
             "authorization_signed_response_alg": "",
         }
-
-    def request(self, **changes: str | None) -> dict[str, str]:
-        """Return the parameters of an authorization request, with PKCE."""
-        return super().request(**{"code_challenge": CHALLENGE, "code_challenge_method": "S256", **changes})
-
-    def redeem(self, code: str, **more: str) -> httpx.Response:
-        """Exchange a code."""
-        return super().redeem(code, **{"code_verifier": VERIFIER, **more})
 
 
 def register(http: httpx.Client, **said: Any) -> httpx.Response:
@@ -95,19 +83,20 @@ def discovery(trial: Trial) -> None:
         assert http.get(config.DOCUMENT).json()["registration_endpoint"] == f"{ISSUER}{REGISTER}"
 
 
-@MODULES.add("oidcc-server", "The whole flow of a client that has registered itself.", failed=_PKCE)
+@MODULES.add("oidcc-server", "The whole flow of a client that has registered itself.")
 def server(trial: Trial) -> None:
-    """With PKCE; without it the client is told what is missing."""
+    """Without PKCE; one that keeps no secret is told what is missing."""
     client, browser = Registered(trial.site), trial.browser()
-    bare = client.request(code_challenge=None, code_challenge_method=None)
-    client.refused(browser.authorize(bare), bare, "invalid_request")
     client.userinfo(client.sign_in(browser))
+    public = Registered(trial.site, token_endpoint_auth_method="none")
+    asked = public.request()
+    assert "code_challenge" not in asked
+    public.refused(browser.authorize(asked), asked, "invalid_request")
 
 
 @MODULES.add(
     "oidcc-ensure-client-assertion-with-iss-aud-succeeds",
     "The flow of one with private_key_jwt; aud of its assertion is the issuer.",
-    failed=_PKCE,
 )
 def assertion(trial: Trial) -> None:
     """Its key is registered by value."""
@@ -116,7 +105,7 @@ def assertion(trial: Trial) -> None:
     client.userinfo(client.sign_in(trial.browser()))
 
 
-@MODULES.add("oidcc-idtoken-rs256", "A client that registers RS256 for its ID tokens gets it.", failed=_PKCE)
+@MODULES.add("oidcc-idtoken-rs256", "A client that registers RS256 for its ID tokens gets it.")
 def idtoken_rs256(trial: Trial) -> None:
     """And a client that registers another gets that."""
     for alg in ("RS256", "EdDSA"):
@@ -154,7 +143,7 @@ def request_object(trial: Trial) -> None:
     basic_requests.request_object_with_redirect_uri(trial)
 
 
-@MODULES.add("oidcc-redirect-uri-query-OK", "A registered address with a query: the answer has both.", failed=_PKCE)
+@MODULES.add("oidcc-redirect-uri-query-OK", "A registered address with a query: the answer has both.")
 def query_kept(trial: Trial) -> None:
     """The query comes first."""
     address = f"{CALLBACK}?foo=bar"
@@ -187,7 +176,7 @@ def fragment(trial: Trial) -> None:
         assert register(http, redirect_uris=[f"{CALLBACK}/foobar"]).status_code == 201
 
 
-@MODULES.add("oidcc-refresh-token", "Refresh tokens; another client's is refused.", failed=_PKCE)
+@MODULES.add("oidcc-refresh-token", "Refresh tokens; another client's is refused.")
 def refresh(trial: Trial) -> None:
     """Of two clients."""
     grants = ["authorization_code", "refresh_token"]
@@ -274,9 +263,7 @@ _by_address("oidcc-request-uri-unsigned", "An unsigned request object at an addr
 _by_address("oidcc-request-uri-signed-rs256", "A request object at an address, signed by RS256.")
 
 
-@MODULES.add(
-    "oidcc-server-rotate-keys", "Rotated keys are in the key set, and sign what comes afterwards.", failed=_PKCE
-)
+@MODULES.add("oidcc-server-rotate-keys", "Rotated keys are in the key set, and sign what comes afterwards.")
 def rotated(trial: Trial) -> None:
     """By the command that operators run."""
     client, browser = Registered(trial.site), trial.browser()
