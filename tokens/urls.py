@@ -9,6 +9,7 @@ from tokens.oauth.authorize import upstream_views
 from tokens.oauth.consent import staff_views as consent_staff_views
 from tokens.oauth.consent import views as consent_views
 from tokens.oauth.discovery import metadata, protected_resource
+from tokens.oauth.token import forward_auth
 from tokens.resources.administration import urls as resource_urls
 from tokens.sessions import views as session_views
 from tokens.sign_in import email_views, factor_views, passkey_views, views
@@ -30,7 +31,7 @@ access_urlpatterns: list[URLPattern] = [
     path("refresh", views.RefreshView.as_view(), name="refresh"),
     path("logout", views.LogoutView.as_view(), name="logout"),
     path("logout-all", views.LogoutAllView.as_view(), name="logout-all"),
-    path("verify", views.VerifyView.as_view(), name="verify"),
+    path("verify", forward_auth.VerifyView.as_view(), name="verify"),
     path("password", views.PasswordView.as_view(), name="password"),
     path("sessions", session_views.SessionsView.as_view(), name="sessions"),
     path("sessions/<uuid:session_id>", session_views.SessionView.as_view(), name="session"),

@@ -22,6 +22,8 @@ from tokens.clients.models import OAuthClient, OAuthClientSecret, client_tag
 from tokens.clients.profiles import PROFILES, Profile
 from tokens.keys import pairwise
 from tokens.protocol import is_scope, scope_set, scope_text
+from tokens.resources import queries as resource_queries
+from tokens.resources.models import SELF_REGISTERED_TAG
 
 CACHE_PREFIX = "oc:"
 KEEP_S = 300.0  # seconds; a change is heard of long before
@@ -46,6 +48,7 @@ class Client(msgspec.Struct, frozen=True):
         client_id: The text of the row's id, by which everything here knows it; ``public_id`` is what others call it.
         sector_key: What makes the ``sub`` of a pairwise client's people (``subjects``), empty for a public one.
         unverified: Made by a stranger, and nobody of staff has looked at it.
+        api_scopes: Scopes of APIs that are open to clients which staff have not made, good at those alone.
         stored: Whether there is a row; not before somebody has allowed a client something that its document describes.
     """
 
@@ -84,6 +87,7 @@ class Client(msgspec.Struct, frozen=True):
     secrets: tuple[ClientSecret, ...]
     unverified: bool = False
     document_url: str = ""
+    api_scopes: frozenset[str] = frozenset()
     stored: bool = True
 
     @property
@@ -112,12 +116,32 @@ class Client(msgspec.Struct, frozen=True):
         return PROFILES[self.profile]
 
     def may_have(self, scope: str) -> bool:
-        """Return whether every scope of this text is one that staff have given the client."""
-        return scope_set(scope) <= self.scopes
+        """Return whether every scope of this text is one that the client may have, at whichever API."""
+        return scope_set(scope) <= self.scopes | self.api_scopes
 
     def allowed_of(self, scope: str) -> str:
         """Return what staff let the client have of a scope that was granted before they took some of it."""
-        return scope_text(scope_set(scope) & self.scopes)
+        return scope_text(scope_set(scope) & (self.scopes | self.api_scopes))
+
+    def granted_here(self, asked: str) -> str:
+        """Return what is granted of a scope for this server's own audience.
+
+        There is no default: what a client wants, it says. Agents do not know scopes of APIs that they meet for the
+        first time: one that names none asks for all it may have, and the consent page lists that.
+
+        Args:
+            asked: The parameter as it was received, "" for none.
+
+        Raises:
+            InvalidScope: None, a malformed one, and as ``granted_of``.
+        """
+        if not asked and self.rules.default_scope:
+            asked = scope_text(self.scopes)
+        if not asked:
+            raise InvalidScope("scope is missing: name what the application needs, for instance openid.")
+        if not is_scope(asked):
+            raise InvalidScope
+        return self.granted_of(asked)
 
     def granted_of(self, asked: str, allowed: frozenset[str] | None = None) -> str:
         """Return what is granted of a scope that is asked for now; the rest is ignored (RFC 6749 §3.3).
@@ -147,7 +171,7 @@ class _Found(msgspec.Struct, frozen=True):
 async def find(client_id: str) -> Client | None:
     """Return the enabled client of this id, None for any other text.
 
-    2 queries, 3 for a pairwise client, none when it is known already.
+    2 queries, one more for a pairwise client and for one that registered itself, none when it is known already.
     """
     parsed = _uuid(client_id)
     if parsed is None:
@@ -156,9 +180,10 @@ async def find(client_id: str) -> Client | None:
 
     async def load() -> "Loaded[_Found]":  # in quotes: made anew in each call, it took 12 µs
         client = await database().read(read_client, parsed)
-        return Loaded(_Found(client), (tag,), clock.unix() + KEEP_S, absent=client is None)
+        return Loaded(_Found(client), tags, clock.unix() + KEEP_S, absent=client is None)
 
-    found = await token_cache().fetch(f"{CACHE_PREFIX}{client_id}", load, _Found, tags=(tag,))
+    tags = (tag, SELF_REGISTERED_TAG)
+    found = await token_cache().fetch(f"{CACHE_PREFIX}{client_id}", load, _Found, tags=tags)
     return found.client
 
 
@@ -220,7 +245,7 @@ def read_client(client_id: UUID) -> Client | None:
 
 
 def snapshot(row: OAuthClient, secrets: Iterable[OAuthClientSecret] = ()) -> Client:
-    """Return a client as requests see it. No query, 1 for a pairwise one.
+    """Return a client as requests see it. No query, 1 for a pairwise one, 1 for one that staff have not made.
 
     Args:
         row: The client, stored or not.
@@ -265,6 +290,9 @@ def snapshot(row: OAuthClient, secrets: Iterable[OAuthClientSecret] = ()) -> Cli
         ),
         unverified=row.is_unverified,
         document_url=row.document_url,
+        api_scopes=(
+            resource_queries.open_to_self_registered() if row.origin != OAuthClient.Origin.STAFF else frozenset()
+        ),
         stored=not row._state.adding,  # noqa: SLF001 - documented by Django
     )
 

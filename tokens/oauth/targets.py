@@ -6,42 +6,43 @@ Nothing here asks the database where a request names no resource and its client 
 from typing import Final
 
 from ironauth.infrastructure.db.unit_of_work import database
-from tokens.clients.errors import InvalidScope, InvalidTarget
+from tokens.clients.errors import InvalidRequest, InvalidScope, InvalidTarget
+from tokens.clients.models import SCOPE_CHARACTERS
 from tokens.clients.registry import Client
 from tokens.keys.key_set import ActiveKey
 from tokens.keys.store import key_store
-from tokens.protocol import scope_set, scope_text
+from tokens.protocol import is_scope, scope_set, scope_text
 from tokens.resources import identifiers, queries
+from tokens.resources.models import ApiResource
 from tokens.resources.queries import Aim, Named
 
+_NOTHING: Final = "The APIs that the request names offer nothing of the scope."
 _UNSAID: Final = "This client is restricted to several APIs: name those it wants by the parameter resource."
 _NO_AGREEMENT: Final = "These APIs verify different algorithms: ask for a token for each."
 
 
 async def named(client: Client, asked: str, scope: str) -> tuple[str, tuple[Named, ...]]:
-    """Return what is left of a scope, and the APIs that a request of a person's consent is for. No query, or 1.
+    """Return what is granted of a scope, and the APIs that a request of a person's consent is for. No query, or 1.
 
     Args:
         client: Who asks.
         asked: The parameters ``resource``, separated by spaces.
-        scope: What the client may have.
+        scope: What it asks for, as it was received; "" for none.
 
     Returns:
         No API for this server's own audience alone.
 
     Raises:
         InvalidTarget: One is not registered, or not for this client.
-        InvalidScope: They offer nothing of the scope.
+        OAuthError: As ``granted``.
     """
     wanted = asked or _default(client)
     if not wanted:
-        return scope, ()
+        return granted(client, scope), ()
     found = await database().read(queries.named, wanted, allowed=client.resources)
     if found is None:
         raise InvalidTarget
-    left = scope if None in found else scope_text(scope_set(scope) & queries.offered(found))
-    if not left:
-        raise InvalidScope("The APIs that the request names offer nothing of the scope.")
+    left = granted(client, scope, found)
     if found == (None,):
         return left, ()
     return left, tuple(
@@ -50,6 +51,40 @@ async def named(client: Client, asked: str, scope: str) -> tuple[str, tuple[Name
         else Named(one.identifier, one.name, scope_text(scope_set(left) & queries.offered([one])))
         for one in found
     )
+
+
+def granted(client: Client, asked: str, apis: tuple[ApiResource | None, ...] = ()) -> str:
+    """Return what is granted of a scope, as it is stored; what the client may not have is ignored (RFC 6749 §3.3).
+
+    A request for registered APIs that names no scope asks for all that the client may have there, and the consent page
+    lists that.
+
+    Args:
+        client: Whose scopes are the bound. One that staff have not made may have those of an API that is open to it.
+        asked: The scope as it was received, "" for none.
+        apis: What the token is for, as ``queries.named`` returns it; empty for this server's own audience.
+
+    Raises:
+        InvalidScope: A malformed one, none where it has to be said, and one of which nothing is left.
+        InvalidRequest: A long one.
+    """
+    left = client.granted_here(asked) if not apis or None in apis else _granted_there(client, asked, apis)
+    if len(left) > SCOPE_CHARACTERS:
+        raise InvalidRequest(f"scope is longer than {SCOPE_CHARACTERS} characters.")
+    return left
+
+
+def _granted_there(client: Client, asked: str, apis: tuple[ApiResource | None, ...]) -> str:
+    if asked and not is_scope(asked):
+        raise InvalidScope
+    may = client.scopes
+    if client.api_scopes:
+        may |= client.api_scopes & queries.of_self_registered(apis)
+    offered = queries.offered(apis)
+    left = scope_set(client.granted_of(asked, may)) & offered if asked else may & offered
+    if not left:
+        raise InvalidScope(_NOTHING)
+    return scope_text(left)
 
 
 async def aim_of(client: Client, asked: str) -> Aim | None:

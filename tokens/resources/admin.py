@@ -31,7 +31,7 @@ class ResourceForm(ModelForm):
         """Which fields."""
 
         model = ApiResource
-        fields = ("identifier", "name", "scopes", "signing_alg", "access_token_s", "active")
+        fields = ("identifier", "name", "scopes", "signing_alg", "access_token_s", "for_self_registered", "active")
 
     def clean(self) -> dict[str, Any]:
         """Judge the API as a whole, every bad field by itself."""

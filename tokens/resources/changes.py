@@ -34,7 +34,7 @@ def change(resource: ApiResource, *, fields: Sequence[str], actor_id: UUID | Non
         fields: The names of the fields that were set, for the trail.
         actor_id: Who does it; None for a command.
     """
-    resource.save(update_fields=["name", "scopes", "signing_alg", "access_token_s", "active"])
+    resource.save(update_fields=["name", "scopes", "signing_alg", "access_token_s", "for_self_registered", "active"])
     told = {"active": resource.active} if "active" in fields else {}
     _record(Event.RESOURCE_CHANGED, resource, actor_id, fields=sorted(fields), **told)
 

@@ -21,6 +21,10 @@ def resource_tag(identifier: str) -> str:
     return f"resource:{identifier}"
 
 
+#: The invalidation tag of what was cached of clients that may have scopes of APIs which are open to them.
+SELF_REGISTERED_TAG = "resources:self-registered"
+
+
 class ApiResource(models.Model):
     """An API that access tokens can be made for: a protected resource (RFC 8707, RFC 9728).
 
@@ -29,6 +33,7 @@ class ApiResource(models.Model):
         name: What the consent page calls it.
         scopes: The scopes of its own, a JSON array of strings; tokens for it have no other API's.
         access_token_s: Seconds, at most; empty for what the client or the settings say.
+        for_self_registered: Whether clients that staff have not made may have its scopes, at this API alone.
         active: Without it no token is made for the API, and introspection calls those there are inactive.
     """
 
@@ -52,6 +57,12 @@ class ApiResource(models.Model):
         "signed with", max_length=8, choices=SigningAlg, default=SigningAlg.ED25519, help_text="What the API verifies."
     )
     access_token_s = models.PositiveIntegerField("seconds an access token lives", null=True, blank=True)
+    for_self_registered = models.BooleanField(
+        "for applications that registered themselves",
+        default=False,
+        db_default=False,
+        help_text="They may ask people for the scopes of this API, in addition to IRONAUTH_REGISTRATION_SCOPES.",
+    )
     active = models.BooleanField(default=True, help_text="Without it nobody gets tokens for the API.")
     created_at = models.DateTimeField(default=clock.now, editable=False)
 
@@ -65,6 +76,7 @@ class ApiResource(models.Model):
     def save(self, **kwargs: Any) -> None:
         """Write the row; a change to an existing one is published in the same transaction."""
         with transaction.atomic():
+            invalidate(SELF_REGISTERED_TAG)
             if not self._state.adding:
                 invalidate(resource_tag(self.identifier))
             super().save(**kwargs)
@@ -73,4 +85,5 @@ class ApiResource(models.Model):
 @receiver(pre_delete, sender=ApiResource)
 def _publish_deletion(instance: ApiResource, **_: Any) -> None:
     """Publish the end of an API that is about to be deleted."""
+    invalidate(SELF_REGISTERED_TAG)
     invalidate(resource_tag(instance.identifier))

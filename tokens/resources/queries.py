@@ -107,6 +107,30 @@ def offered(resources: Iterable[ApiResource | None]) -> frozenset[str]:
     return ABOUT_THE_PERSON.union(*(one.scopes for one in resources if one is not None))
 
 
+def of_self_registered(resources: Iterable[ApiResource | None]) -> frozenset[str]:
+    """Return the scopes that clients which staff have not made may have at these APIs, in addition to their own.
+
+    A scope that another one of them has too, and keeps from such clients, is not among them: the token is for all.
+
+    Args:
+        resources: As ``named`` returns them; nothing where this server's own API is among them.
+    """
+    found = list(resources)
+    if None in found:
+        return frozenset()
+    closed = {scope for one in found if one is not None and not one.for_self_registered for scope in one.scopes}
+    return (
+        frozenset(scope for one in found if one is not None and one.for_self_registered for scope in one.scopes)
+        - closed
+    )
+
+
+def open_to_self_registered() -> frozenset[str]:
+    """Return the scopes of all APIs that are open to clients which staff have not made. One query."""
+    rows = ApiResource.objects.filter(for_self_registered=True, active=True)
+    return frozenset(scope for scopes in rows.values_list("scopes", flat=True) for scope in scopes)
+
+
 def all_active(audience: Iterable[str]) -> bool:
     """Return whether each of these is registered and active, or this server's own API. One query."""
     wanted = set(audience) - {identifiers.own()}

@@ -1,8 +1,6 @@
 """Signing in and out, refreshing, verifying, and changing the password."""
 
-import re
 from typing import Any, ClassVar
-from urllib.parse import quote
 
 from django.http import HttpResponse
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
@@ -24,15 +22,12 @@ from ironauth.infrastructure.http import client_context, cookies
 from tokens.access.credentials import access_credential, access_name, require_same_origin
 from tokens.errors import (
     CrossOrigin,
-    InsufficientScope,
     InvalidRefreshToken,
     InvalidToken,
     MfaRequired,
     SigningKeyMissing,
     TwoCredentials,
 )
-from tokens.protocol import SCOPE_TOKEN, scope_set
-from tokens.sessions import access_tokens
 from tokens.sessions import services as session_services
 from tokens.sessions.authentication import AccessTokenAuthentication
 from tokens.sessions.outputs import TokenPair
@@ -40,7 +35,6 @@ from tokens.sessions.transport import (
     cleared_response,
     context_of_sign_in,
     cookie_response,
-    no_content,
     set_cookies,
     token_response,
 )
@@ -52,11 +46,6 @@ CLEARED = OpenApiResponse(None, "The session is over; both cookies are cleared."
 MISSING_REFRESH_TOKEN = FieldError(
     field="refresh_token", code="required", message="Send the refresh token here or in its cookie."
 )
-#: What a role name keeps in X-Auth-Roles apart from letters and digits; not the comma and the percent sign.
-ROLE_CHARACTERS = " !#$&'()*+-./:;<=>?@[]^_`{|}~"
-#: What may be repeated in a header.
-_SCOPE = re.compile(SCOPE_TOKEN)
-
 
 _REQUEST_ID = (
     "1 to 64 characters of `[A-Za-z0-9._-]`: the answer, problems and the log have it. Another one is made anew."
@@ -205,53 +194,6 @@ class LogoutAllView(AsyncAPIView):
         """End every session of the caller, this one included."""
         await session_services.sign_out_everywhere(principal=request.auth)
         return cleared_response()
-
-
-class VerifyView(AsyncAPIView):
-    """GET /api/v1/access/verify: the question a reverse proxy asks before it lets a request through."""
-
-    takes_proofs = False  # they are for the application's address behind the proxy, and nothing here vouches for that
-    token_scope = None  # the asking proxy judges what a scope allows: ?scope=, X-Auth-Scope
-    permission_classes = [IsAuthenticated]
-
-    @extend_schema(
-        operation_id="access_verify",
-        summary="Check a credential, for forward-auth",
-        parameters=[
-            OpenApiParameter("scope", str, description="What the token has to be good for, separated by spaces."),
-            *(
-                OpenApiParameter(name, str, OpenApiParameter.HEADER, response=[204], description=text)
-                for name, text in (
-                    ("X-Auth-Subject", "The user's id, as the token's client knows it."),
-                    ("X-Auth-Session", "The session's id."),
-                    ("X-Auth-Roles", "By the scope account or roles: their names joined by commas, percent-encoded."),
-                    ("X-Auth-Scope", "What the token may do, separated by spaces."),
-                )
-            ),
-        ],
-        responses={
-            204: OpenApiResponse(None, "The credential is good."),
-            400: TwoCredentials,
-            401: InvalidToken,
-            403: InsufficientScope,
-        },
-    )
-    async def get(self, request: ApiRequest) -> HttpResponse:
-        """Say who the caller is, in headers alone.
-
-        Without `scope` a good token of any client passes; `account` is what people have who sign in here.
-        """
-        principal = request.auth
-        lacking = scope_set(" ".join(request.query_params.getlist("scope"))) - scope_set(principal.scope)
-        if lacking:
-            raise InsufficientScope(" ".join(filter(_SCOPE.fullmatch, sorted(lacking))))
-        response = no_content()
-        response.headers["X-Auth-Subject"] = str(principal.subject)
-        response.headers["X-Auth-Session"] = str(principal.session_id)
-        roles = principal.user.roles if access_tokens.tells_roles(principal.scope) else ()
-        response.headers["X-Auth-Roles"] = ",".join(quote(role, safe=ROLE_CHARACTERS) for role in roles)
-        response.headers["X-Auth-Scope"] = principal.scope
-        return response
 
 
 class PasswordView(AsyncAPIView):

@@ -151,6 +151,7 @@ class HotLane:
             or not _BODY_FIELDS.isdisjoint(fields)
             or len(query := scope.get("query_string", b"")) > MAX_QUERY
             or not query.isascii()
+            or (query and b"resource" in unquote_to_bytes(query))  # what a token is for is judged each time
             or scope.get("root_path")
             or not is_allowed_host(fields.get(b"host", b"").decode("latin1"))
             or not _is_quiet()

@@ -14,6 +14,7 @@ from tokens.clients.documents import addresses, fetching, queries
 from tokens.clients.documents.errors import DocumentRefused
 from tokens.clients.models import client_tag
 from tokens.clients.registry import KEEP_S, Client
+from tokens.resources.models import SELF_REGISTERED_TAG
 
 #: Seconds for which a document that was refused is not asked for again: a page loaded twice asks once.
 REST_S: Final = 10.0
@@ -53,9 +54,10 @@ async def find(url: str) -> Client | None:
         fetched = await _document(url, client_id)
         said = fetched.said
         client = await database().read(queries.described, url, said) if said is not None else None
-        return Loaded(_Found(client), (tag,), min(clock.unix() + KEEP_S, fetched.until), absent=client is None)
+        return Loaded(_Found(client), tags, min(clock.unix() + KEEP_S, fetched.until), absent=client is None)
 
-    found = await token_cache().fetch(f"cu:{client_id}", load, _Found, tags=(tag,))
+    tags = (tag, SELF_REGISTERED_TAG)
+    found = await token_cache().fetch(f"cu:{client_id}", load, _Found, tags=tags)
     return found.client
 
 

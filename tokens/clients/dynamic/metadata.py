@@ -19,6 +19,7 @@ from tokens.clients.models import NAME_CHARACTERS, OAuthClient
 from tokens.clients.presets import ID_TOKEN_ALG
 from tokens.clients.profiles import AGENT_GRANTS
 from tokens.protocol import GrantType, Scope, is_scope, scope_set
+from tokens.resources.queries import open_to_self_registered
 
 #: Ways of a client to prove who it is (RFC 7591 §2), and what they are called here.
 METHODS: Final[Mapping[str, str]] = {
@@ -173,14 +174,17 @@ def _grants(said: Mapping[str, Any]) -> list[str]:
 
 
 def _scopes(said: Mapping[str, Any], grants: list[str]) -> list[str]:
-    """Return the scopes it gets: of those it names, or of all, those that strangers may have."""
+    """Return the scopes it gets: of those it names, or of all, those that strangers may have.
+
+    The scopes of APIs that are open to it are not stored with it (``targets.granted``): the API says for how long.
+    """
     asked = _text(said, "scope", "")
     if asked and not is_scope(asked):
         raise InvalidClientMetadata("scope is no list of scopes separated by single spaces (RFC 6749, section 3.3).")
     given = scopes_for_strangers() & scope_set(asked) if asked else scopes_for_strangers()
     if GrantType.REFRESH_TOKEN not in grants:
         given -= {Scope.OFFLINE_ACCESS}
-    if not given:
+    if not given and not scope_set(asked) & open_to_self_registered():
         raise InvalidClientMetadata("scope names nothing that an application which registers itself may have here.")
     return sorted(given)
 

@@ -16,7 +16,7 @@ OPTIONS: Final = {
     "identifier": "--identifier", "name": "--name", "scopes": "--scope", "signing_alg": "--signing-alg",
     "access_token_s": "--access-token-s",
 }  # fmt: skip
-FIELDS: Final = (*OPTIONS, "active")
+FIELDS: Final = (*OPTIONS, "for_self_registered", "active")
 UNKNOWN: Final = "There is no API with this identifier: `manage.py api_resource list` shows those there are."
 
 
@@ -56,6 +56,7 @@ class Command(BaseCommand):
             scopes=[scope for text in options["scope"] for scope in text.split()],
             signing_alg=options["signing_alg"],
             access_token_s=options["access_token_s"],
+            for_self_registered=options["for_self_registered"],
         )
         if problems := rules.problems_of(resource):
             raise CommandError("\n".join(f"{OPTIONS[one.field]}: {one.message}" for one in problems))
@@ -92,6 +93,8 @@ def _add_create(parser: ArgumentParser) -> None:
     add("--scope", action="append", default=[], metavar="SCOPE", help="a scope of its own; several times")
     add("--signing-alg", default=ApiResource.SigningAlg.ED25519, metavar="ALG", help="ed25519 (default), ES256, RS256")
     add("--access-token-s", type=int, metavar="SECONDS", help="most seconds a token lives (default: as the settings)")
+    help_open = "applications that registered themselves may have its scopes"
+    add("--for-self-registered", action="store_true", help=help_open)
 
 
 def _found(identifier: str) -> ApiResource:

@@ -123,7 +123,7 @@ async def push(*, client: Client, query: QueryDict, parameters: dict[str, str]) 
         raise InvalidRequest(error.detail) from error
     wanted = {name: value for name, value in parameters.items() if name not in _CREDENTIALS}
     checked = authorization_request.check(client, wanted, target, pushed=True)
-    if RESOURCE in wanted or client.resources:
+    if authorization_request.is_aimed(client, wanted):
         checked = await authorization_request.with_targets(client, checked, wanted.get(RESOURCE, ""))
     await authorization_request.with_hint(client, checked, wanted.get("id_token_hint"))
     handle = secrets.token_urlsafe(HANDLE_BYTES)

@@ -22,7 +22,6 @@ from tokens.clients import redirect_uris
 from tokens.clients import registry as clients
 from tokens.clients.errors import (
     InvalidRequest,
-    InvalidScope,
     OAuthError,
     RegistrationNotSupported,
     RequestNotSupported,
@@ -35,9 +34,9 @@ from tokens.clients.registry import Client
 from tokens.errors import InvalidToken
 from tokens.oauth import claims, id_tokens, targets
 from tokens.oauth.claims import AskedClaims
-from tokens.oauth.endpoint import MAX_BYTES
+from tokens.oauth.endpoint import MAX_BYTES, RESOURCE
 from tokens.oauth.models import NONCE_CHARACTERS
-from tokens.protocol import GrantType, ResponseMode, Scope, is_scope, scope_text
+from tokens.protocol import GrantType, ResponseMode, Scope
 from tokens.resources.queries import Named
 
 HINT_CHARACTERS: Final = 254  # the longest address there is; a longer hint names nobody
@@ -216,7 +215,7 @@ def check(client: Client, given: Mapping[str, str], target: Target, *, pushed: b
         response_mode=target.response_mode,
         state=target.state,
         code_challenge=_code_challenge(client, given),
-        scope=scope_of(client, scope, named.scopes),
+        scope=_asked(client, scope, named.scopes) if is_aimed(client, given) else scope_of(client, scope, named.scopes),
         prompt=_prompt(given.get("prompt", "")),
         max_age=_max_age(given.get("max_age")),
         nonce=_at_most(given.get("nonce", ""), "nonce", NONCE_CHARACTERS),
@@ -229,7 +228,7 @@ def check(client: Client, given: Mapping[str, str], target: Target, *, pushed: b
 
 
 async def with_targets(client: Client, request: AuthorizationRequest, asked: str) -> AuthorizationRequest:
-    """Return the request with the APIs that it names, and with their scopes alone.
+    """Return the request with the APIs that it names, and with what is granted of its scope there.
 
     Args:
         client: Who asks.
@@ -301,26 +300,31 @@ def _code_challenge(client: Client, given: Mapping[str, str]) -> str:
 def scope_of(client: Client, asked: str, implied: tuple[str, ...] = ()) -> str:
     """Return what is granted of a scope, as it is stored; what the client may not have is ignored (RFC 6749 §3.3).
 
-    There is no default: what a client wants, it says. Agents do not know scopes of APIs that they meet for the first
-    time: one that names none asks for what it registered with, and the consent page lists that.
-
     Args:
         client: Whose scopes are the bound.
         asked: The parameter as it was received.
         implied: Scopes of claims that were asked for by name; what the client may not have of them is ignored.
 
     Raises:
-        InvalidScope: none, a malformed one, and one of which nothing is left.
-        InvalidRequest: a long one.
+        InvalidScope: As ``Client.granted_here``.
+        InvalidRequest: A long one.
     """
-    if not asked and client.rules.default_scope:
-        asked = scope_text(client.scopes)
-    if not asked:
-        raise InvalidScope("scope is missing: name what the application needs, for instance openid.")
-    if not is_scope(asked):
-        raise InvalidScope
-    asked = " ".join((asked, *(scope for scope in implied if scope in client.scopes)))
-    return _at_most(client.granted_of(asked), "scope", SCOPE_CHARACTERS)
+    return _at_most(client.granted_here(_asked(client, asked, implied)), "scope", SCOPE_CHARACTERS)
+
+
+def is_aimed(client: Client, given: Mapping[str, str]) -> bool:
+    """Return whether the scope of a request is judged with the APIs that it is for (``with_targets``).
+
+    Args:
+        client: Who asks.
+        given: The parameters, each once.
+    """
+    return RESOURCE in given or bool(client.resources)
+
+
+def _asked(client: Client, asked: str, implied: tuple[str, ...]) -> str:
+    """Return the scope that is asked for, with those of claims that were asked for by name; "" for none."""
+    return " ".join((asked, *(scope for scope in implied if scope in client.scopes))) if asked else ""
 
 
 def _claims(given: Mapping[str, str]) -> AskedClaims:

@@ -283,7 +283,7 @@ async def _read(query: QueryDict) -> tuple[Client, AuthorizationRequest]:
     try:
         given = unique_parameters(query, SEVERAL)
         checked = authorization_request.check(client, given, target, pushed=bool(pushed))
-        if RESOURCE in given or client.resources:
+        if authorization_request.is_aimed(client, given):
             checked = await authorization_request.with_targets(client, checked, given.get(RESOURCE, ""))
         wanted = msgspec.structs.replace(checked, pushed=pushed) if pushed else checked
         return client, await authorization_request.with_hint(client, wanted, given.get("id_token_hint"))

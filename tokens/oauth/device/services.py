@@ -42,7 +42,7 @@ async def begin(*, client: Client, scope: str, jkt: str, asked: str = "") -> tup
 
     Args:
         client: The device's client.
-        scope: What the device asks for, judged.
+        scope: What the device asks for, as it was received; "" for none.
         jkt: The thumbprint of the key that its tokens are bound to (RFC 9449); "" for none.
         asked: The parameters ``resource``, separated by spaces, not judged.
 
@@ -50,10 +50,8 @@ async def begin(*, client: Client, scope: str, jkt: str, asked: str = "") -> tup
         InvalidClient: the client has been deleted meanwhile.
         OAuthError: As ``targets.named``.
     """
-    resources = ""
-    if asked or client.resources:
-        scope, named = await targets.named(client, asked, scope)
-        resources = joined(one.identifier for one in named)
+    scope, named = await targets.named(client, asked, scope)
+    resources = joined(one.identifier for one in named)
     try:
         codes = await database().write(device_units.begin, client=client, scope=scope, jkt=jkt, resources=resources)
     except IntegrityError as error:

@@ -14,7 +14,6 @@ from tokens.clients.errors import InvalidDpopProof, InvalidScope, InvalidTarget,
 from tokens.clients.registry import Client
 from tokens.oauth import device_codes
 from tokens.oauth.authorize import pages as authorize_pages
-from tokens.oauth.authorize import request as authorization_request
 from tokens.oauth.authorize.services import Decision, Step
 from tokens.oauth.authorize.state import AuthorizationState
 from tokens.oauth.authorize.views import ConsentView, OAuthPage
@@ -58,10 +57,9 @@ class DeviceAuthorizationView(OAuthEndpoint):
         await admit_public(request, client)
         if GrantType.DEVICE_CODE not in client.grants:
             raise UnauthorizedClient
-        scope = authorization_request.scope_of(client, parameters.get("scope", ""))
         jkt = await dpop.key_of_client(request._request, client)  # noqa: SLF001 - Django's request
         device_code, user_code = await devices.begin(
-            client=client, scope=scope, jkt=jkt, asked=parameters.get(RESOURCE, "")
+            client=client, scope=parameters.get("scope", ""), jkt=jkt, asked=parameters.get(RESOURCE, "")
         )
         page, shown = f"{settings.IRONAUTH_ISSUER}/oauth/device", device_codes.shown(user_code)
         begun = DeviceAuthorization(device_code, shown, page, f"{page}?user_code={shown}", LIFE_S, INTERVAL_S)

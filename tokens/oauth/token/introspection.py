@@ -141,7 +141,7 @@ async def _of_refresh_token(parsed: ParsedRefreshToken, caller: Client) -> Intro
     session = await database().read(refresh_queries.usable, parsed=parsed)
     if session is None or session.client_id != caller.client_id:
         return None
-    scopes = scope_set(session.scope) & caller.scopes
+    scopes = scope_set(caller.allowed_of(session.scope))
     return Introspection(
         active=True,
         iss=settings.IRONAUTH_ISSUER,

@@ -33,6 +33,9 @@ class ResourcePatchInput(serializers.Serializer[Any]):
         max_value=2**31 - 1,
         help_text="Seconds an access token lives at most; null: as the client or the settings say.",
     )
+    for_self_registered = FlagField(
+        required=False, help_text="Whether applications that registered themselves may have its scopes; at first not."
+    )
     active = FlagField(required=False, help_text="Without it no token is made for the API, and those there are end.")
 
 

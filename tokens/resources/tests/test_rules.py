@@ -144,7 +144,7 @@ def test_the_command() -> None:
     made = run("create", "--identifier", ORDERS, "--name", "Orders", "--scope", "orders:read orders:write")
     assert made == {
         "identifier": ORDERS, "name": "Orders", "scopes": ["orders:read", "orders:write"], "signing_alg": "ed25519",
-        "access_token_s": None, "active": True,
+        "access_token_s": None, "for_self_registered": False, "active": True,
     }  # fmt: skip
     assert run("list") == [made]
     assert run("disable", ORDERS)["active"] is False
@@ -153,6 +153,8 @@ def test_the_command() -> None:
     assert run("delete", ORDERS) == {"identifier": ORDERS, "deleted": True}
     events = AuditEvent.objects.order_by("pk").values_list("event", flat=True)
     assert list(events) == ["resource_created", "resource_changed", "resource_changed", "resource_deleted"]
+    assert run("create", "--identifier", ORDERS, "--name", "O", "--for-self-registered")["for_self_registered"] is True
+    run("delete", ORDERS)
     for arguments in (
         ("create", "--identifier", "orders", "--name", "Orders"), ("disable", ORDERS), ("delete", ORDERS),
     ):  # fmt: skip

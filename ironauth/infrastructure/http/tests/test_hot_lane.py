@@ -23,7 +23,7 @@ from ironauth.infrastructure.http import fast_request, hot_lane
 from ironauth.infrastructure.telemetry import logs
 from ironauth.tests.asgi_conversation import Conversation
 from tokens.access.credentials import access_name
-from tokens.sign_in.views import VerifyView
+from tokens.oauth.token.forward_auth import VerifyView
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
 
@@ -147,6 +147,20 @@ async def test_what_a_scope_is_asked_for_is_remembered_apart(pair: dict[str, Any
         await ask(VERIFY, headers, query_string=b"x" * length)
         assert len(api_lane) == lane
         api_lane.clear()
+
+
+async def test_what_a_token_is_for_is_judged_each_time(pair: dict[str, Any], api_lane: list[str]) -> None:
+    """An answer that is kept says nothing about an API that is named, however the parameter is spelled."""
+    headers = by_bearer(pair["access_token"])
+    await warm(headers)
+    assert (await ask(VERIFY, headers))[0]["status"] == 204
+    api_lane.clear()
+    for query in (b"resource=https://a.example", b"r%65source=https://a.example", b"scope=account&resource=urn:b"):
+        for _ in range(2):
+            assert (await ask(VERIFY, headers, query_string=query))[0]["status"] == 401, query
+    assert len(api_lane) == 6
+    assert (await ask(VERIFY, headers))[0]["status"] == 204
+    assert len(api_lane) == 6
 
 
 def variants(token: str) -> dict[str, tuple[list[tuple[str, str]], dict[str, Any]]]:
