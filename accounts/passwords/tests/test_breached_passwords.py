@@ -259,7 +259,8 @@ async def change(user: User, password: str) -> None:
 
 async def create(user: User, password: str) -> None:
     rights = {"is_active": True, "is_staff": False, "is_superuser": False, "email_verified": False, "roles": []}
-    values = {"email": "new@example.com", "name": "", "password": password, **rights}
+    words = dict.fromkeys(("name", "given_name", "family_name", "preferred_username", "zoneinfo"), "")
+    values = {"email": "new@example.com", "password": password, **words, **rights}
     await User.objects.filter(pk=user.pk).aupdate(is_superuser=True)
     await staff_services.create_user(actor_id=user.pk, values=values)
 
