@@ -146,6 +146,10 @@ class OwnPage(PageLanguage, AsyncAPIView):
             one["device"] = short_name(one["user_agent"]) or "—"
         for consent in held.get("consents", ()):
             consent["words"] = overview.words_of(consent["scope"])
+            consent["apis"] = [
+                {"name": consent["resource_names"].get(one, one), "identifier": one, "words": overview.words_of(scope)}
+                for one, scope in consent["resources"].items()
+            ]
         return held
 
 

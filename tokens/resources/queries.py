@@ -107,6 +107,11 @@ def offered(resources: Iterable[ApiResource | None]) -> frozenset[str]:
     return ABOUT_THE_PERSON.union(*(one.scopes for one in resources if one is not None))
 
 
+def names_of(given: Collection[str]) -> dict[str, str]:
+    """Return what those of these identifiers are called that are registered. One query."""
+    return dict(ApiResource.objects.filter(identifier__in=given).values_list("identifier", "name"))
+
+
 def of_self_registered(resources: Iterable[ApiResource | None]) -> frozenset[str]:
     """Return the scopes that clients which staff have not made may have at these APIs, in addition to their own.
 

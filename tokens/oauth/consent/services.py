@@ -1,6 +1,6 @@
 """What people do about applications they have let in."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
@@ -12,6 +12,7 @@ from ironauth.infrastructure.telemetry.logs import get_logger
 from tokens.oauth.consent import units as consent_units
 from tokens.oauth.models import Consent
 from tokens.principal import Principal
+from tokens.resources import queries as resource_queries
 
 
 class ConsentOut(msgspec.Struct, frozen=True):
@@ -19,6 +20,7 @@ class ConsentOut(msgspec.Struct, frozen=True):
 
     ``unverified``: a stranger made it, and nobody here has checked it. ``document``: the address that describes it.
     ``resources``: identifiers of the APIs that they have let it use, each with the scope there.
+    ``resource_names``: what those are called that are still registered.
     """
 
     client_id: UUID
@@ -28,11 +30,12 @@ class ConsentOut(msgspec.Struct, frozen=True):
     unverified: bool = False
     document: str = ""
     resources: dict[str, str] = {}
+    resource_names: dict[str, str] = {}
 
 
 async def list_consents(*, principal: Principal) -> list[ConsentOut]:
     """Return what the caller has allowed, the newest first."""
-    return _told(await database().read(consent_units.of_person, principal.id))
+    return await _told(await database().read(consent_units.of_person, principal.id))
 
 
 async def revoke_consent(*, principal: Principal, client_id: UUID) -> None:
@@ -61,7 +64,7 @@ async def list_of_user(*, actor_id: UUID, user_id: UUID) -> list[ConsentOut]:
         PermissionDenied: Without ``tokens.view_consent``.
         NotFound: There is no such user.
     """
-    return _told(await database().read(consent_units.of_person_for_staff, actor_id=actor_id, user_id=user_id))
+    return await _told(await database().read(consent_units.of_person_for_staff, actor_id=actor_id, user_id=user_id))
 
 
 async def revoke_by_staff(*, actor_id: UUID, user_id: UUID, client_id: UUID) -> None:
@@ -79,7 +82,10 @@ async def revoke_by_staff(*, actor_id: UUID, user_id: UUID, client_id: UUID) -> 
     get_logger().info("consent_revoked", user_id=str(user_id), client_id=str(client_id), by=str(actor_id))
 
 
-def _told(found: Iterable[Consent]) -> list[ConsentOut]:
+async def _told(found: Sequence[Consent]) -> list[ConsentOut]:
+    """Return consents as they leave. 1 query where APIs are among them."""
+    apis = {name for one in found for name in one.resources}
+    names = await database().read(resource_queries.names_of, apis) if apis else {}
     return [
         ConsentOut(
             one.client_id,
@@ -89,6 +95,7 @@ def _told(found: Iterable[Consent]) -> list[ConsentOut]:
             unverified=one.client.is_unverified,
             document=one.client.document_url,
             resources=one.resources,
+            resource_names={name: names[name] for name in one.resources if name in names},
         )
         for one in found
     ]

@@ -11,6 +11,7 @@ import pytest
 from asgiref.sync import sync_to_async
 from pytest_django import Settings
 
+from accounts.audit.models import AuditEvent
 from conftest import bearer
 from tokens.clients.models import OAuthClient
 from tokens.oauth.models import AuthorizationCode, Consent
@@ -340,6 +341,10 @@ async def test_an_exchange_stays_within_the_audience(
     onward = (await exchanged(goes_on, token, resource=MAIL)).json()
     assert (said(onward["access_token"])["aud"], onward["scope"]) == (MAIL, "openid shared")
     assert await is_active(goes_on, onward["access_token"])
+    told = (
+        AuditEvent.objects.filter(event="token_exchanged").order_by("pk").values_list("details__resources", flat=True)
+    )
+    assert [one async for one in told] == [[ORDERS], [MAIL]]
 
 
 async def test_an_exchange_of_our_own_audience(

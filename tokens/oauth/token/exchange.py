@@ -74,7 +74,7 @@ async def by_exchange(asked: TokenRequest) -> TokenResponse:
         jkt=asked.jkt,
         aim=aim,
     )
-    await _tell(asked, subject.person, scope)
+    await _tell(asked, subject.person, scope, aim)
     return _answer(asked, issued, scope)
 
 
@@ -151,9 +151,11 @@ def _scope(asked: TokenRequest, person: Principal, aim: Aim | None) -> str:
     return scope_text(wanted)
 
 
-async def _tell(asked: TokenRequest, person: Principal, scope: str) -> None:
-    """Leave an event in the trail, and in the log; no token is given out without."""
+async def _tell(asked: TokenRequest, person: Principal, scope: str, aim: Aim | None) -> None:
+    """Leave an event in the trail, and in the log; no token is given out without. It names the APIs, as a consent's."""
     details = {"client": asked.client.client_id, "from_client": person.client_id, "scope": scope.split()}
+    if aim is not None and aim.audience != identifiers.own():
+        details["resources"] = list(identifiers.listed(aim.audience))
     await database().write(
         audit.record, Event.TOKEN_EXCHANGED, user_id=person.id, session_id=person.session_id, details=details
     )

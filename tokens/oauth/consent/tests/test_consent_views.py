@@ -65,7 +65,16 @@ async def test_list(api: httpx.AsyncClient, member: Member, pair: Pair, wiki: OA
         (str(other.pk), "Shop", "openid"),
         (str(wiki.pk), "Wiki", "email openid"),
     ]
-    assert list(listed[0]) == ["client_id", "name", "scope", "since", "unverified", "document", "resources"]
+    assert list(listed[0]) == [
+        "client_id",
+        "name",
+        "scope",
+        "since",
+        "unverified",
+        "document",
+        "resources",
+        "resource_names",
+    ]
     assert listed[0]["since"].endswith("Z")
 
 

@@ -12,6 +12,8 @@ from asgiref.sync import sync_to_async
 
 from accounts.audit.models import AuditEvent
 from accounts.users.models import User
+from tokens.access import codec
+from tokens.oauth.tests.apis import MAIL, ORDERS, make_api
 from tokens.oauth.tests.flow import Party, approve, signed_on
 from tokens.oauth.tests.material import make_client
 from tokens.sessions.models import Session
@@ -47,6 +49,7 @@ async def test_one_of_many_redemptions_and_one_successor_of_many_refreshes(shop:
     await _redeem_at_once(shop, buyer, sso_session)
     await sso_session.adelete()
     await _redeem_at_once(shop, buyer, None)
+    await _narrow_at_once(shop, buyer)
     await _refresh_at_once(shop, buyer)
 
 
@@ -65,6 +68,27 @@ async def _redeem_at_once(shop: Party, buyer: uuid.UUID, sso_session: Session | 
         assert (await shop.refresh(tokens["refresh_token"])).status_code == 400
         assert await opened.filter(revoked_at=None).acount() == 0
     assert await reuses.acount() == reuses_before + ROUNDS
+
+
+async def _narrow_at_once(shop: Party, buyer: uuid.UUID) -> None:
+    """A code for two APIs is redeemed once, for whichever of them the one that got it named."""
+    await sync_to_async(make_api)()
+    await sync_to_async(make_api)(MAIL, name="Mail")
+    opened = Session.objects.filter(revoked_at=None)
+    for _ in range(ROUNDS):
+        code = await sync_to_async(approve)(shop.client, buyer, resources=f"{ORDERS} {MAIL}")
+        asked = [ORDERS, MAIL, "https://nobody.example"] * (AT_ONCE // 3)
+        answers = await asyncio.gather(*(shop.redeem(code, resource=one) for one in asked))
+        told = [(answer.status_code, one, answer) for answer, one in zip(answers, asked, strict=True)]
+        good = [(one, answer.json()) for status, one, answer in told if status == 200]
+        assert len(good) == 1
+        assert codec.payload_of(good[0][1]["access_token"])["aud"] == good[0][0] in (ORDERS, MAIL)
+        assert {answer.json()["error"] for status, _, answer in told if status != 200} <= {
+            "invalid_grant",
+            "invalid_target",
+        }
+        assert (await shop.refresh(good[0][1]["refresh_token"])).status_code == 400
+        assert await opened.acount() == 0
 
 
 async def _refresh_at_once(shop: Party, buyer: uuid.UUID) -> None:
