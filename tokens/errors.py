@@ -64,6 +64,12 @@ class UnprovedToken(InvalidToken):
         self.headers["WWW-Authenticate"] = f'{DPOP_CHALLENGE}, error="invalid_token"'
 
 
+class UncertifiedToken(InvalidToken):
+    """The token is bound to a certificate that the connection has not shown (RFC 8705 §3)."""
+
+    detail = "The access token is bound to a certificate: send it by a connection that shows that one (RFC 8705)."
+
+
 class InvalidProof(NotAuthenticated):
     """The proof of possession is missing, not for this request, too old, or was used before (RFC 9449 §4.3).
 

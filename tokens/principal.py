@@ -23,6 +23,7 @@ class Principal(msgspec.Struct, frozen=True):
         authenticated_at: When the person last proved who they are; unix seconds.
         amr: How they proved it, as in RFC 8176 §1.
         jkt: The thumbprint of the key that alone may use the token (RFC 9449); "" for none.
+        x5t: The thumbprint of the certificate that alone may use it (RFC 8705); "" for none.
         delegated: A client acts for them with a token it got in exchange (RFC 8693 §4.1).
         acting: The member of staff who is signed in as them; such a principal is in no cache.
         administration: The scopes of the administration that the token's client may use for them; all, for a token
@@ -41,9 +42,15 @@ class Principal(msgspec.Struct, frozen=True):
     authenticated_at: int
     amr: str
     jkt: str = ""
+    x5t: str = ""
     delegated: bool = False
     acting: ActingOut | None = None
     administration: frozenset[str] = frozenset()
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether the text of its token alone lets nobody in."""
+        return bool(self.jkt or self.x5t)
 
     @property
     def is_authenticated(self) -> bool:

@@ -168,7 +168,7 @@ OF_A_CLIENT: Final = {
     "post_logout_redirect_uris": [], "backchannel_logout_uri": "", "grants": ["client_credentials"], "scopes": [],
     "strict_scopes": False, "trusted": False,
     "require_pkce": True, "require_par": False, "resource_server": False,
-    "serves": [], "resources": [], "administers": False, "dpop": "off",
+    "serves": [], "resources": [], "administers": False, "dpop": "off", "certificate_bound": False,
     "subject_type": "public", "sector": "", "id_token_alg": "ed25519", "id_token_claims": False, "jwks": None,
     "access_token_alg": "ed25519",
     "request_object_signing_alg": "", "authorization_signed_response_alg": "ed25519",

@@ -25,6 +25,8 @@ from tokens.errors import InvalidToken, UnknownKey
 from tokens.keys.key_set import ActiveKey, KeySet
 
 MAX_TOKEN_BYTES = 4_096  # 4 KiB: our longest token is under 1 KiB; refused before any parsing (rfc8725bis §3.15)
+#: The member of ``cnf`` that names a certificate.
+X5T: Final = "x5t#S256"
 CLOCK_LEEWAY_S = 60  # seconds another worker's clock may be ahead of this one
 TYP = "at+jwt"
 COMPACT: Final = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+")
@@ -73,8 +75,8 @@ class AccessClaims(msgspec.Struct, frozen=True, omit_defaults=True):
     ``aud`` is one exact string, or several for a token that is for several APIs (RFC 8707 §2).
 
     A token that a client has for itself (RFC 6749 §4.4) names no session: ``sid`` is missing, ``sub`` is the client.
-    ``cnf``: the key that alone may use the token, ``{"jkt": thumbprint}`` (RFC 9449 §6.1). ``act``: who acts for
-    ``sub``.
+    ``cnf``: the key that alone may use the token, ``{"jkt": thumbprint}`` (RFC 9449 §6.1), or the certificate,
+    ``{"x5t#S256": thumbprint}`` (RFC 8705 §3.1). ``act``: who acts for ``sub``.
     """
 
     iss: str
@@ -91,6 +93,16 @@ class AccessClaims(msgspec.Struct, frozen=True, omit_defaults=True):
     nbf: int | None = None
     cnf: dict[str, str] | None = None
     act: Actor | None = None
+
+    @property
+    def jkt(self) -> str:
+        """The thumbprint of the key that alone may use it; "" for none."""
+        return self.cnf.get("jkt", "") if self.cnf is not None else ""
+
+    @property
+    def x5t(self) -> str:
+        """The thumbprint of the certificate that alone may use it; "" for none."""
+        return self.cnf.get(X5T, "") if self.cnf is not None else ""
 
     @property
     def holders(self) -> tuple[str, ...]:
@@ -113,6 +125,16 @@ class VerifiedToken(NamedTuple):
 
     claims: AccessClaims
     kid: str
+
+
+def confirmation(*, jkt: str = "", x5t: str = "") -> dict[str, str] | None:
+    """Return how a token names what it is bound to: a key, a certificate, or nothing.
+
+    Args:
+        jkt: The thumbprint of a key (RFC 9449 §6.1).
+        x5t: The thumbprint of a certificate (RFC 8705 §3.1).
+    """
+    return {"jkt": jkt} if jkt else {X5T: x5t} if x5t else None
 
 
 def encode(claims: AccessClaims, active: ActiveKey) -> str:
@@ -220,6 +242,8 @@ def check_claims(claims: AccessClaims, now: float) -> None:
         raise InvalidToken("iat")
     if claims.nbf is not None and claims.nbf > now + CLOCK_LEEWAY_S:
         raise InvalidToken("nbf")
+    if claims.cnf is not None and (len(claims.cnf) != 1 or not (claims.jkt or claims.x5t)):
+        raise InvalidToken("cnf")  # bound to what nobody here can judge
     if not claims.jti or not claims.client_id:
         raise InvalidToken("claims")
     if claims.sid is None and str(claims.sub) != claims.client_id:  # only a client's own token names no session

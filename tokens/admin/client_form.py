@@ -162,6 +162,7 @@ class ClientForm(ModelForm):
             "require_pkce": "PKCE is required",
             "require_par": "Requests have to be pushed (PAR)",
             "dpop": "Tokens bound to a key (DPoP)",
+            "certificate_bound": "Tokens bound to the certificate",
             "id_token_alg": "Signature algorithm",
             "access_token_alg": "Signature of access tokens",
             "request_object_signing_alg": "Signed requests",

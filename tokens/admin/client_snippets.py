@@ -81,7 +81,9 @@ def _curl(client: OAuthClient, issuer: str, redirect_uri: str, verifier: str, sc
         **dict.fromkeys(CERTIFICATES, f"--cert client.pem --key client.key -d client_id={client.pk}"),
     }[OAuthClient.AuthMethod(client.auth_method)]
     bound = ' -H "DPoP: $DPOP_PROOF"' if client.dpop == OAuthClient.Policy.REQUIRED else ""
-    if client.shows_certificate:
+    if client.certificate_bound and not client.shows_certificate:
+        proof = f"--cert client.pem --key client.key {proof}"
+    if client.certificate_bound or client.shows_certificate:
         issuer = settings.IRONAUTH_MTLS_ORIGIN
     begin = f"curl {issuer}/oauth/token{bound} {proof} \\\n"
     if GrantType.AUTHORIZATION_CODE in client.grants:

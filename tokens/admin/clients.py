@@ -34,7 +34,15 @@ from tokens.sessions.models import Session
 
 GRANT_WORDS: Final = {"refresh_token": "", "authorization_code": "sign-in", "client_credentials": "machine"}
 _ADDRESSES: Final = ("redirect_uris", "post_logout_redirect_uris", "backchannel_logout_uri", "initiate_login_uri")
-_AUTHENTICATION: Final = ("auth_method", "jwks", "tls_client_auth_subject_dn", "require_pkce", "require_par", "dpop")
+_AUTHENTICATION: Final = (
+    "auth_method",
+    "jwks",
+    "tls_client_auth_subject_dn",
+    "require_pkce",
+    "require_par",
+    "dpop",
+    "certificate_bound",
+)
 _LIFETIMES_TITLE: Final = "Lifetimes in seconds; empty: as the settings say"
 _LIFETIMES: Final = ("access_token_s", "session_idle_s", "session_absolute_s")
 #: Sessions looked at, the newest first, as on the start page: a list is not to wait for a million.

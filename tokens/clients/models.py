@@ -155,6 +155,11 @@ class OAuthClient(models.Model):
     resources = models.JSONField(default=list, db_default=Value([], models.JSONField()), blank=True)
     serves = models.JSONField(default=list, db_default=Value([], models.JSONField()), blank=True)
     dpop = models.CharField(max_length=8, choices=Policy, default=Policy.OPTIONAL)
+    certificate_bound = models.BooleanField(
+        default=False,
+        db_default=False,
+        help_text="Its tokens are good with the certificate of its connection alone (RFC 8705).",
+    )
     subject_type = models.CharField(max_length=8, choices=Subject, default=Subject.PUBLIC)
     sector = models.CharField(max_length=255, blank=True, default="")  # host name; OpenID Connect Core §8.1
     id_token_alg = models.CharField(max_length=8, choices=IdTokenAlg, default=IdTokenAlg.ED25519)

@@ -110,8 +110,8 @@ _FAPI2_DEMANDS: Final = (
     Demand("require_par", lambda client: client.require_par, "FAPI 2.0 requests are pushed: require PAR."),
     Demand(
         "dpop",
-        lambda client: client.dpop == _DPOP.REQUIRED,
-        "FAPI 2.0 tokens are bound to a key: make DPoP required.",
+        lambda client: client.dpop == _DPOP.REQUIRED or client.certificate_bound,
+        "FAPI 2.0 tokens are bound to a key: make DPoP required, or bind them to the certificate.",
     ),
     Demand("redirect_uris", _only_https, "FAPI 2.0 answers to https:// addresses alone: leave the others out."),
     Demand(

@@ -71,6 +71,7 @@ class Client(msgspec.Struct, frozen=True):
     resources: tuple[str, ...]
     serves: tuple[str, ...]
     dpop: str
+    certificate_bound: bool
     subject_type: str
     sector: str
     sector_key: bytes
@@ -271,6 +272,7 @@ def snapshot(row: OAuthClient, secrets: Iterable[OAuthClientSecret] = ()) -> Cli
         resources=tuple(row.resources),
         serves=tuple(row.serves),
         dpop=row.dpop,
+        certificate_bound=row.certificate_bound,
         subject_type=row.subject_type,
         sector=row.sector,
         sector_key=pairwise.sector_key(row.sector or str(row.pk)) if row.is_pairwise else b"",

@@ -23,8 +23,8 @@ from ironauth.infrastructure.core.errors import FieldError
 from ironauth.infrastructure.outbound.public_addresses import may_be_called
 from tokens.clients import keys as client_keys
 from tokens.clients import profiles, redirect_uris
-from tokens.clients.certificates import presented as certificates
-from tokens.clients.models import DN_CHARACTERS, NAME_CHARACTERS, SCOPE_CHARACTERS, OAuthClient, default_scopes
+from tokens.clients.certificates import rules as certificates
+from tokens.clients.models import NAME_CHARACTERS, SCOPE_CHARACTERS, OAuthClient, default_scopes
 from tokens.keys.models import SigningKey
 from tokens.protocol import SCOPE_TOKEN, GrantType, Scope, scope_text
 from tokens.resources import queries as resources
@@ -75,7 +75,7 @@ def problems_of(client: OAuthClient) -> list[FieldError]:
         *_backchannel(client),
         *_initiates(client),
         *_proof(client),
-        *_certificate(client),
+        *certificates.problems_of(client),
         *_request_objects(client),
         *_apis(client),
         *_subject(client),
@@ -269,24 +269,6 @@ def _proof(client: OAuthClient) -> Iterable[FieldError]:
         yield _problem(
             "require_pkce", "required", "A public client has nothing but PKCE (RFC 9700 §2.1.1): leave it required."
         )
-
-
-def _certificate(client: OAuthClient) -> Iterable[FieldError]:
-    """Find a certificate that nobody can show here, or of which nobody knows whose it is."""
-    field, text = "tls_client_auth_subject_dn", client.tls_client_auth_subject_dn
-    if client.shows_certificate and not settings.IRONAUTH_MTLS_ORIGIN:
-        yield _problem(
-            "auth_method", "no_mtls", "No certificates reach this server: set IRONAUTH_MTLS_ORIGIN, or choose another."
-        )
-    by_name = client.auth_method == OAuthClient.AuthMethod.TLS
-    if by_name and (len(text) > DN_CHARACTERS or certificates.subject_of(text) is None):
-        yield _problem(
-            field,
-            "subject",
-            "tls_client_auth needs its certificate's subject (RFC 4514): write CN=bank.example.com.",
-        )
-    elif text and not by_name:
-        yield _problem(field, "needless", "A subject is for tls_client_auth: choose it, or leave the subject out.")
 
 
 def _request_objects(client: OAuthClient) -> Iterable[FieldError]:

@@ -58,7 +58,7 @@ def of_session(
     subject: UUID | None = None,
     scope: str | None = None,
     life_s: int | None = None,
-    jkt: str = "",
+    cnf: dict[str, str] | None = None,
     aim: Aim | None = None,
 ) -> IssuedToken:
     """Return an access token of the session; it never outlives it.
@@ -71,7 +71,7 @@ def of_session(
         subject: Who the person is to the client; None: by their own id.
         scope: None: all that the session has.
         life_s: Seconds; None: as the settings say.
-        jkt: The key that alone may use it, "" for none.
+        cnf: What it is bound to, as ``codec.confirmation`` writes it; None: any holder may use it.
         aim: The APIs that it is for, and what signs it; None: this server's own audience.
     """
     now = int(clock.unix())
@@ -91,7 +91,7 @@ def of_session(
         scope=given,
         epoch=opened.account.session_epoch,
         roles=() if acts else roles,
-        cnf=_confirmation(jkt),
+        cnf=cnf,
         act=Actor(str(opened.actor_id), kind="staff") if acts else None,
     )
     text = codec.encode(claims, key)
@@ -102,7 +102,13 @@ def of_session(
 
 
 def of_client(
-    client_id: UUID, key: ActiveKey, *, scope: str, life_s: int | None = None, jkt: str = "", aim: Aim | None = None
+    client_id: UUID,
+    key: ActiveKey,
+    *,
+    scope: str,
+    life_s: int | None = None,
+    cnf: dict[str, str] | None = None,
+    aim: Aim | None = None,
 ) -> IssuedToken:
     """Return an access token that a client has for itself (RFC 6749 §4.4): nobody is behind it.
 
@@ -111,7 +117,7 @@ def of_client(
         key: What signs the token.
         scope: What it may do.
         life_s: Seconds; None: as the settings say.
-        jkt: The key that alone may use it, "" for none.
+        cnf: What it is bound to, as ``codec.confirmation`` writes it; None: any holder may use it.
         aim: The APIs that it is for, and what signs it; None: this server's own audience.
     """
     now = int(clock.unix())
@@ -126,7 +132,7 @@ def of_client(
         scope=scope,
         epoch=0,
         roles=(),
-        cnf=_confirmation(jkt),
+        cnf=cnf,
     )
     return IssuedToken(codec.encode(claims, key), claims.exp - now)
 
@@ -140,7 +146,7 @@ def of_person(
     scope: str,
     life_s: int,
     act: Actor,
-    jkt: str,
+    cnf: dict[str, str] | None,
     aim: Aim | None = None,
 ) -> IssuedToken:
     """Return an access token with which a client acts for a person whose token was shown (RFC 8693).
@@ -155,7 +161,7 @@ def of_person(
         scope: What it may do.
         life_s: Seconds, at most.
         act: Who acts: the client, and those before it.
-        jkt: The key that alone may use it, "" for none.
+        cnf: What it is bound to, as ``codec.confirmation`` writes it; None: any holder may use it.
         aim: The APIs that it is for, and what signs it; None: this server's own audience.
     """
     now = int(clock.unix())
@@ -171,19 +177,19 @@ def of_person(
         scope=scope,
         epoch=person.epoch,
         roles=person.user.roles if tells_roles(scope) else (),
-        cnf=_confirmation(jkt),
+        cnf=cnf,
         act=act,
     )
     return IssuedToken(codec.encode(claims, key), claims.exp - now)
 
 
-def _confirmation(jkt: str) -> dict[str, str] | None:
-    """Return how a token names the key it is bound to (RFC 9449 §6.1)."""
-    return {"jkt": jkt} if jkt else None
-
-
 def token_pair(
-    opened: OpenedSession, key: ActiveKey, mark: ReadMark | None = None, *, subject: UUID | None = None, jkt: str = ""
+    opened: OpenedSession,
+    key: ActiveKey,
+    mark: ReadMark | None = None,
+    *,
+    subject: UUID | None = None,
+    cnf: dict[str, str] | None = None,
 ) -> TokenPair:
     """Return the tokens of a session; the access token never outlives the session.
 
@@ -192,12 +198,12 @@ def token_pair(
         key: What signs the access token.
         mark: As in ``of_session``.
         subject: As in ``of_session``.
-        jkt: As in ``of_session``.
+        cnf: As in ``of_session``.
     """
-    access = of_session(opened, key, mark, subject=subject, jkt=jkt)
+    access = of_session(opened, key, mark, subject=subject, cnf=cnf)
     return TokenPair(
         access_token=access.text,
-        token_type="DPoP" if jkt else "Bearer",
+        token_type="DPoP" if cnf is not None and "jkt" in cnf else "Bearer",
         expires_in=access.expires_in,
         refresh_token=opened.refresh_token,
         refresh_expires_in=int(opened.expires_at.timestamp()) - int(clock.unix()),

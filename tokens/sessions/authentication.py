@@ -31,6 +31,7 @@ from tokens.clients import dpop, subjects
 from tokens.clients import registry as clients
 from tokens.clients.administration import machines
 from tokens.clients.administration.machines import ClientsOwnToken
+from tokens.clients.certificates import presented as certificates
 from tokens.clients.models import client_tag
 from tokens.errors import (
     ActingSession,
@@ -91,7 +92,7 @@ class AccessTokenAuthentication(BaseAuthentication):
                 if not getattr(request.parser_context["view"], "takes_proofs", True):
                     raise UnprovedToken("view")
                 return _admitted(await by_proof(http, credential.token), request)
-            return _admitted(await by_text(credential.token, of_staff_too=True), request)
+            return _admitted(await by_text(credential.token, of_staff_too=True, request=http), request)
         except ClientsOwnToken as found:
             machine = await machines.admitted(http, credential, found.claims, scope=_administers(request))
             return cast("tuple[Principal, Principal]", (machine, machine))
@@ -131,23 +132,23 @@ def _administers(request: Request) -> str | None:
     return scope_of(request) if scope_of is not None else None
 
 
-async def by_text(token: str, *, of_staff_too: bool = False) -> Principal:
-    """Return the principal of a token that any holder may use.
+async def by_text(token: str, *, of_staff_too: bool = False, request: HttpRequest | None = None) -> Principal:
+    """Return the principal of a token that any holder may use, or the one who shows its certificate.
 
     Args:
         token: The text.
         of_staff_too: As in ``verify``.
+        request: What the token came with; None where nothing vouches for a certificate.
 
     Raises:
-        UnprovedToken: (401) it is bound to a key, however often this process has seen it.
+        UnprovedToken: (401) it is bound to a key; ``UncertifiedToken`` to a certificate that was not shown.
         ActingSession: (403) as ``verify``.
         InvalidToken: (401) as ``verify``, and ``Unavailable`` (503).
     """
-    principal = peek(token)
-    if principal is None:
-        principal = await verify(token, of_staff_too=of_staff_too)
-        if principal.jkt:
-            raise UnprovedToken("bound")
+    if (principal := known(token) or await verify(token, of_staff_too=of_staff_too)).jkt:
+        raise UnprovedToken("bound")
+    if principal.x5t:
+        certificates.require_shown(request, principal.x5t)
     return principal
 
 
@@ -177,23 +178,22 @@ async def by_proof(request: HttpRequest, token: str) -> Principal:
 def peek(token: str) -> Principal | None:
     """Return the principal of a token this process verified before and may still trust; synchronous, no I/O.
 
-    None for a token that is bound to a key: its text alone lets nobody in, here or in the hot lane.
+    None for a token that is bound to a key or a certificate: its text alone lets nobody in, here or in the hot lane.
     """
     digest = digest_of(token)
     principal = _by_digest(digest)
     if principal is not None:
         return principal
     found = _in_cache(token, digest)
-    return found if found is not None and not found.jkt else None
+    return found if found is not None and not found.is_bound else None
 
 
 def known(token: str) -> Principal | None:
-    """Return the principal of a token this process verified before, also of one bound to a key; no I/O.
+    """Return the principal of a token this process verified before, also of a bound one; no I/O.
 
     It answers what a token stands for, and lets nobody in.
     """
-    digest = digest_of(token)
-    return _by_digest(digest) or _in_cache(token, digest)
+    return _by_digest(digest := digest_of(token)) or _in_cache(token, digest)
 
 
 def _in_cache(token: str, digest: bytes) -> Principal | None:
@@ -204,7 +204,7 @@ def _in_cache(token: str, digest: bytes) -> Principal | None:
         return None
     found = token_cache().peek(f"{CACHE_PREFIX}{jti}")
     if isinstance(found, Principal) and hmac.compare_digest(found.digest, digest) and clock.unix() < found.exp:
-        if not found.jkt:  # found without decoding its claims (3 µs) next time
+        if not found.is_bound:  # found without decoding its claims (3 µs) next time
             token_cache().add_alias(f"{CACHE_PREFIX}{jti}", found, digest)
         return found
     return None
@@ -390,7 +390,8 @@ def _loaded(claims: AccessClaims, kid: str, live: LiveSession, digest: bytes) ->
         digest=digest,
         authenticated_at=int(live.authenticated_at.timestamp()),
         amr=live.amr,
-        jkt=claims.cnf["jkt"] if claims.cnf else "",
+        jkt=claims.jkt,
+        x5t=claims.x5t,
         delegated=claims.act is not None and claims.staff is None,
     )
     tags: tuple[str, ...] = (sid_tag(claims.sid), sub_tag(live.account.id), kid_tag(kid))

@@ -90,7 +90,8 @@ class Session(models.Model):
         amr: How they proved it, as in RFC 8176 §1.
         client_id: Whose it is: an application here, or the text of an OAuth client's id.
         parent_id: The single SSO session in which a client's session began, or one of the account's pages.
-        dpop_jkt: The thumbprint of the key that alone may use its tokens (RFC 9449 §6); "" where any holder may.
+        dpop_jkt: The thumbprint of the key (RFC 9449 §6) or certificate (RFC 8705 §4) that alone may use its tokens; ""
+            where any holder may.
         actor_id: The member of staff who opened it to act as the person (``acting``); None for the person's own.
         actor_epoch: The epoch of *their* account then.
         browser: A MAC of what our pages know its browser by; "" for sessions whose tokens are in no cookies of theirs.

@@ -26,6 +26,7 @@ from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.hashing import claims as hash_claims
 from ironauth.infrastructure.http.client_context import ClientContext
 from ironauth.infrastructure.telemetry.logs import get_logger
+from tokens.access.codec import confirmation
 from tokens.clients import registry as clients
 from tokens.clients.registry import Client
 from tokens.errors import InvalidToken, MfaRequired
@@ -250,7 +251,7 @@ async def change_password(
             raise
         raise InvalidCredentials from error  # deleted meanwhile
     # Its user was read before everything of theirs was invalidated: not to be kept.
-    return token_pair(opened, key, subject=principal.subject, jkt=principal.jkt)
+    return token_pair(opened, key, subject=principal.subject, cnf=confirmation(jkt=principal.jkt, x5t=principal.x5t))
 
 
 def _reopen(
@@ -282,7 +283,7 @@ def _reopen(
         return sessions.store_first_party(
             account=account, context=context, scope=principal.scope, amr=amr, authenticated_at=since
         )
-    bound_to = principal.jkt if application.is_public else ""  # as when it began: RFC 9449 §5
+    bound_to = principal.jkt or principal.x5t if application.is_public else ""  # as when it began: RFC 9449 §5
     consented = client_sessions.ConsentedAccess(account, principal.scope, since, amr, parent_id, bound_to)
     opened = client_sessions.open_client_session(client=application, consented=consented, context=context)
     if opened is None:

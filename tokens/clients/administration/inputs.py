@@ -90,6 +90,10 @@ class ClientPatchInput(serializers.Serializer[Any]):
         required=False, help_text="It may call this API with such of its scopes as users:read. A superuser sets it."
     )
     dpop = serializers.ChoiceField(required=False, choices=OAuthClient.Policy.choices)
+    certificate_bound = FlagField(
+        required=False,
+        help_text="Its tokens are good with the certificate of its connection alone (RFC 8705); DPoP is off then.",
+    )
     subject_type = serializers.ChoiceField(required=False, choices=OAuthClient.Subject.choices)
     sector = TextField(required=False, allow_blank=True, help_text="A host name, for pairwise subjects.")
     id_token_alg = serializers.ChoiceField(required=False, choices=OAuthClient.IdTokenAlg.choices)

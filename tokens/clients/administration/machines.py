@@ -15,6 +15,7 @@ from tokens.access.codec import AccessClaims
 from tokens.access.credentials import Credential
 from tokens.clients import dpop
 from tokens.clients import registry as clients
+from tokens.clients.certificates import presented as certificates
 from tokens.errors import InsufficientScope, InvalidToken, NotAdministering, UnprovedToken
 from tokens.protocol import scope_set
 
@@ -64,6 +65,7 @@ async def admitted(request: HttpRequest, credential: Credential, claims: AccessC
 
     Raises:
         InvalidToken: (401) It is no act of staff, the client is disabled, or the token came as a browser's cookie.
+        UncertifiedToken: (401) The token is bound to a certificate that was not shown.
         UnprovedToken: (401) The token is bound to a key that was not proved, or is not bound and a proof came with it.
         InvalidProof: (401) The proof is not good, or was used before.
         NotAdministering: (403) Nobody has let the client administer.
@@ -81,14 +83,18 @@ async def admitted(request: HttpRequest, credential: Credential, claims: AccessC
 
 
 async def _prove(request: HttpRequest, credential: Credential, claims: AccessClaims) -> None:
-    """Raise ``UnprovedToken`` unless the token is bound to no key, or its key was proved for this very request."""
-    jkt = claims.cnf["jkt"] if claims.cnf else ""
+    """Raise ``UnprovedToken`` unless the token is bound to no key, or its key was proved for this very request.
+
+    Raises ``UncertifiedToken`` for one that is bound to a certificate which the request has not shown.
+    """
     if not credential.with_proof:
-        if jkt:
+        if claims.jkt:
             raise UnprovedToken("bound")
+        if claims.x5t:
+            certificates.require_shown(request, claims.x5t)
         return
     proof = dpop.verified(request, token=credential.token)
-    if proof.jkt != jkt:
+    if proof.jkt != claims.jkt:
         raise UnprovedToken("key")
     await dpop.require_agreed(proof, claims.client_id)
     await dpop.consume(proof)

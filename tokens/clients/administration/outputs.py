@@ -45,6 +45,7 @@ class ClientOut(msgspec.Struct, frozen=True, kw_only=True):
     resources: tuple[str, ...]
     administers: bool
     dpop: str
+    certificate_bound: bool
     subject_type: str
     sector: str
     id_token_alg: str

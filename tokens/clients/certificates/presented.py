@@ -5,6 +5,7 @@ IRONAUTH_MTLS_ORIGIN is set, and from IRONAUTH_TRUSTED_PROXIES alone. A header t
 certificate in PEM, is none: nobody is anybody by it.
 """
 
+import base64
 import re
 from contextlib import suppress
 from typing import Final, NamedTuple
@@ -12,6 +13,7 @@ from urllib.parse import unquote
 
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from django.conf import settings
 from django.http import HttpRequest
@@ -19,8 +21,10 @@ from django.http import HttpRequest
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.http.client_context import came_by_proxy
 from tokens.clients import assertion
+from tokens.clients.errors import InvalidRequest
 from tokens.clients.models import OAuthClient
 from tokens.clients.registry import Client
+from tokens.errors import UncertifiedToken
 
 #: nginx' ``$ssl_client_escaped_cert`` (PEM, percent-encoded) and ``$ssl_client_verify``.
 HEADER: Final = "HTTP_X_SSL_CLIENT_CERT"
@@ -70,6 +74,51 @@ def cause_to_refuse(client: Client, request: HttpRequest) -> str:
     if client.auth_method == OAuthClient.AuthMethod.TLS:
         return "" if found.chained and _is_of(found.certificate, client.tls_client_auth_subject_dn) else "subject"
     return "" if _has_key_of(found.certificate, client) else "key"
+
+
+def thumbprint_of(request: HttpRequest) -> str:
+    """Return what a token calls the certificate of the request's connection (RFC 8705 §3.1); "" without one.
+
+    Args:
+        request: The request, with the headers of the proxy.
+    """
+    found = presented(request)
+    if found is None:
+        return ""
+    return base64.urlsafe_b64encode(found.certificate.fingerprint(SHA256())).rstrip(b"=").decode()
+
+
+def binding(request: HttpRequest, client: Client, *, required: bool = True) -> str:
+    """Return the thumbprint of the certificate that tokens given now are bound to; "" where the client wants none.
+
+    Args:
+        request: The client's request.
+        client: Its setting decides; a certificate of another client is not looked at.
+        required: Whether a missing one is refused here.
+
+    Raises:
+        InvalidRequest: (400) there is no certificate, and the client's tokens are bound to one.
+    """
+    if not client.certificate_bound:
+        return ""
+    thumbprint = thumbprint_of(request)
+    if required and not thumbprint:
+        raise InvalidRequest("This client's tokens are bound to its certificate, and none was shown (RFC 8705).")
+    return thumbprint
+
+
+def require_shown(request: HttpRequest | None, thumbprint: str) -> None:
+    """Judge a request with a token that is bound to a certificate.
+
+    Args:
+        request: The request; None where there is none that can show one.
+        thumbprint: Of the certificate.
+
+    Raises:
+        UncertifiedToken: (401) the certificate of its connection is another one, or none.
+    """
+    if request is None or thumbprint_of(request) != thumbprint:
+        raise UncertifiedToken("certificate")
 
 
 def subject_of(text: str) -> x509.Name | None:

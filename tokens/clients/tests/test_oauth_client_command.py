@@ -142,6 +142,7 @@ def test_create_with_everything(tmp_path: Path) -> None:
         "require_pkce": False,
         "require_par": True,
         "dpop": "required",
+        "certificate_bound": False,
         "id_token_alg": "RS256",
         "access_token_alg": "RS256",
         "request_object_signing_alg": "EdDSA",

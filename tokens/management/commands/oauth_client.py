@@ -27,6 +27,7 @@ GRANTS: Final = {
     "token-exchange": GrantType.TOKEN_EXCHANGE.value,
     "token_exchange": GrantType.TOKEN_EXCHANGE.value,
 }
+_Policy: Final = OAuthClient.Policy
 METHODS: Final = {"client_secret_basic": "secret", "client_secret_post": "secret"}
 #: Which option gives a field, for messages.
 OPTIONS: Final = {
@@ -41,7 +42,7 @@ OPTIONS: Final = {
     "authorization_signed_response_alg": "--authorization-signed-response-alg", "serves": "--serves",
     "resources": "--resource",
     "access_token_alg": "--access-token-alg",
-    "tls_client_auth_subject_dn": "--tls-client-auth-subject-dn",
+    "tls_client_auth_subject_dn": "--tls-client-auth-subject-dn", "certificate_bound": "--certificate-bound",
 }  # fmt: skip
 FIELDS: Final = (*OPTIONS, "trusted", "strict_scopes", "id_token_claims")
 NO_PUBLIC: Final = "--public says that the client has no secret: leave out --auth-method, or --public."
@@ -172,6 +173,7 @@ def _add_create(parser: ArgumentParser) -> None:
     add("--strict-scopes", action="store_true", help="refuse a scope that is not in its list; otherwise it is ignored")
     add("--id-token-claims", action="store_true", help="name, address and roles are in the ID token too")
     add("--dpop", metavar="POLICY", help="off, optional (default), required")
+    add("--certificate-bound", action="store_true", help="its tokens are good with its certificate alone; DPoP is off")
     add("--id-token-alg", metavar="ALG", help="RS256 (default: every library), ES256, ed25519")
     add("--access-token-alg", metavar="ALG", help="ed25519 (default); RS256 or ES256 for an API that cannot verify it")
     add("--request-object-signing-alg", metavar="ALG", help="what signs its requests (RFC 9101): PS256, ES256, EdDSA")
@@ -214,7 +216,8 @@ def _client_of(options: dict[str, Any]) -> OAuthClient:
         serves=options["serves"],
         resources=options["resource"],
         administers=options["administers"],
-        dpop=options["dpop"] or begun.get("dpop", OAuthClient.Policy.OPTIONAL),
+        dpop=options["dpop"] or (_Policy.OFF if options["certificate_bound"] else begun.get("dpop", _Policy.OPTIONAL)),
+        certificate_bound=options["certificate_bound"],
         subject_type=options["subject_type"],
         sector=options["sector"],
         id_token_alg=options["id_token_alg"] or begun.get("id_token_alg", ID_TOKEN_ALG),

@@ -10,6 +10,7 @@ from ironauth.infrastructure.http import client_context
 from tokens.access.credentials import refuse_login_csrf
 from tokens.clients import dpop
 from tokens.clients.authentication import admit_public, authenticate
+from tokens.clients.certificates import presented as certificates
 from tokens.clients.errors import InvalidDpopProof, InvalidScope, InvalidTarget, UnauthorizedClient
 from tokens.clients.registry import Client
 from tokens.oauth import device_codes
@@ -57,7 +58,8 @@ class DeviceAuthorizationView(OAuthEndpoint):
         await admit_public(request, client)
         if GrantType.DEVICE_CODE not in client.grants:
             raise UnauthorizedClient
-        jkt = await dpop.key_of_client(request._request, client)  # noqa: SLF001 - Django's request
+        http = request._request  # noqa: SLF001 - Django's request
+        jkt = await dpop.key_of_client(http, client) or certificates.binding(http, client, required=False)
         device_code, user_code = await devices.begin(
             client=client, scope=parameters.get("scope", ""), jkt=jkt, asked=parameters.get(RESOURCE, "")
         )

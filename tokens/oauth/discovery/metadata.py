@@ -43,6 +43,7 @@ ALIASES: Final = (
     "revocation_endpoint",
     "pushed_authorization_request_endpoint",
     "device_authorization_endpoint",
+    "userinfo_endpoint",
 )
 #: How a client proves who it is (RFC 7591 §2), at the endpoints where public clients have no business.
 CONFIDENTIAL: Final = ("client_secret_basic", "client_secret_post", "private_key_jwt")
@@ -116,7 +117,7 @@ def metadata(algorithms: tuple[str, ...]) -> dict[str, Any]:
         "token_endpoint_auth_methods_supported": (*ANYBODY, *certificates),
         "revocation_endpoint_auth_methods_supported": (*ANYBODY, *certificates),
         "introspection_endpoint_auth_methods_supported": (*CONFIDENTIAL, *certificates),
-        **({"mtls_endpoint_aliases": aliases} if mtls else {}),
+        **({"mtls_endpoint_aliases": aliases, "tls_client_certificate_bound_access_tokens": True} if mtls else {}),
         **{f"{which}_endpoint_auth_signing_alg_values_supported": client_assertion.ALGORITHM_NAMES for which in ASKED},
         "backchannel_logout_supported": True,
         "backchannel_logout_session_supported": True,

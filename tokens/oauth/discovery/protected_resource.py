@@ -53,4 +53,5 @@ def metadata() -> dict[str, Any]:
         "resource_documentation": f"{issuer}{DOCUMENTATION}",
         "dpop_signing_alg_values_supported": PROOF_ALGORITHMS,
         "dpop_bound_access_tokens_required": False,
+        **({"tls_client_certificate_bound_access_tokens": True} if settings.IRONAUTH_MTLS_ORIGIN else {}),
     }

@@ -69,7 +69,7 @@ class UserInfoView(OAuthEndpoint):
     )
     async def get(self, request: ApiRequest) -> UserInfo:
         """Answer with the claims of the token in the Authorization header."""
-        return await told(*in_header(request))
+        return await told(*in_header(request), request._request)  # noqa: SLF001 - Django's request
 
     @extend_schema(
         operation_id="oauth_userinfo_post",
@@ -83,7 +83,8 @@ class UserInfoView(OAuthEndpoint):
         shown, in_body = in_header(request), _in_body(request)
         if shown[0] is not None and in_body is not None:
             raise MalformedCredential("Send the access token in the Authorization header or in the body, not in both.")
-        return await told(*(shown if in_body is None else (in_body, None)))
+        http = request._request  # noqa: SLF001 - Django's request
+        return await told(*(shown if in_body is None else (in_body, False)), http)
 
     def handle_exception(self, exc: Exception) -> HttpResponse:
         """Return the errors of RFC 6750 §3.1, challenge included."""
@@ -95,8 +96,8 @@ class UserInfoView(OAuthEndpoint):
         return super().handle_exception(exc)
 
 
-def in_header(request: ApiRequest) -> tuple[str | None, HttpRequest | None]:
-    """Return the token of the Authorization header, and the request itself where a proof of its key has to be in it.
+def in_header(request: ApiRequest) -> tuple[str | None, bool]:
+    """Return the token of the Authorization header, and whether a proof of its key has to be in the request.
 
     Raises:
         MalformedCredential: (400) the header has another form.
@@ -104,16 +105,17 @@ def in_header(request: ApiRequest) -> tuple[str | None, HttpRequest | None]:
     header = request.META.get("HTTP_AUTHORIZATION", "")
     bound = bound_token(header)
     if bound is not None:
-        return bound, request._request  # noqa: SLF001 - Django's request
-    return bearer_token(header), None
+        return bound, True
+    return bearer_token(header), False
 
 
-async def told(token: str | None, proving: HttpRequest | None = None) -> UserInfo:
+async def told(token: str | None, proves: bool, request: HttpRequest) -> UserInfo:
     """Return what the client of this access token may know about its person.
 
     Args:
         token: The access token; None where none was sent.
-        proving: The request, where it is to prove the token's key (RFC 9449).
+        proves: Whether the request is to prove the token's key (RFC 9449).
+        request: The request, which may show the certificate that the token is bound to (RFC 8705).
 
     Raises:
         NotAuthenticated: (401) there is no token.
@@ -124,10 +126,10 @@ async def told(token: str | None, proving: HttpRequest | None = None) -> UserInf
         raise NotAuthenticated
     if len(token) > MAX_TOKEN_BYTES:
         raise InvalidToken("text")
-    if proving is not None:
-        principal = await authentication.by_proof(proving, token)
+    if proves:
+        principal = await authentication.by_proof(request, token)
     else:
-        principal = await authentication.by_text(token)
+        principal = await authentication.by_text(token, request=request)
     scopes = scope_set(principal.scope)
     if Scope.OPENID not in scopes:
         raise InsufficientScope(Scope.OPENID)

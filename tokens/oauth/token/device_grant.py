@@ -36,7 +36,7 @@ async def refuse_waiting(asked: TokenRequest) -> None:
     """
     client, address, device_code = asked.client, asked.context.address, asked.required("device_code")
     await device_counts.refuse_full(client.client_id, address)
-    told = await database().read(device_units.look, client=client, device_code=device_code, jkt=asked.jkt)
+    told = await database().read(device_units.look, client=client, device_code=device_code, jkt=asked.thumbprint)
     if told is None:
         return
     if told is Outcome.PENDING:
@@ -76,7 +76,7 @@ async def _polled(asked: TokenRequest, device_code: str) -> Polled:
             device_units.poll,
             client=asked.client,
             device_code=device_code,
-            jkt=asked.jkt,
+            jkt=asked.thumbprint,
             session_jkt=asked.session_jkt,
             context=asked.context,
             resources=asked.resources,

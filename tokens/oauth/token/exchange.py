@@ -71,7 +71,7 @@ async def by_exchange(asked: TokenRequest) -> TokenResponse:
         scope=scope,
         life_s=life_s(client, aim),
         act=Actor(client.client_id, subject.act),
-        jkt=asked.jkt,
+        cnf=asked.cnf,
         aim=aim,
     )
     await _tell(asked, subject.person, scope, aim)
@@ -103,6 +103,8 @@ async def _shown(asked: TokenRequest) -> _Shown:
         raise InvalidRequest("subject_token is no access token of a person that is good now.") from error
     if person.jkt and person.jkt != asked.jkt:
         raise InvalidRequest("subject_token is bound to a key: send a proof of that key (RFC 9449).")
+    if person.x5t and person.x5t != asked.x5t:
+        raise InvalidRequest("subject_token is bound to a certificate: show that one (RFC 8705).")
     # The principal is this very text's, which was verified: its other claims need no second look.
     claims = codec.claims_of(token)
     audience = identifiers.listed(claims.aud)

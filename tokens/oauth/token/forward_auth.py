@@ -12,6 +12,7 @@ from rest_framework.request import Request
 from ironauth.infrastructure.api.views import ApiRequest, AsyncAPIView
 from tokens.access import codec
 from tokens.access.credentials import access_credential
+from tokens.clients.certificates import presented as certificates
 from tokens.errors import ActingSession, InsufficientScope, InvalidToken, TwoCredentials, UnprovedToken
 from tokens.oauth.endpoint import RESOURCE
 from tokens.oauth.token import shown
@@ -40,13 +41,14 @@ class ForApi(AccessTokenAuthentication):
 
         Raises:
             InvalidToken: (401) the token is not for every API that is named, or not good.
-            UnprovedToken: (401) it is bound to a key.
+            UnprovedToken: (401) it is bound to a key; ``UncertifiedToken`` to a certificate that was not shown.
             ActingSession: (403) a member of staff acts as the person.
             Unavailable: (503) its session cannot be looked up.
         """
         if RESOURCE not in request.query_params:
             return await super().authenticate(request)
-        credential = access_credential(request._request)  # noqa: SLF001 - DRF's request only delegates, slowly
+        http = request._request  # noqa: SLF001 - DRF's request only delegates, slowly
+        credential = access_credential(http)
         if credential is None:
             return None
         if credential.with_proof:
@@ -60,6 +62,8 @@ class ForApi(AccessTokenAuthentication):
         principal = await shown.principal_of(credential.token, verified)
         if principal.jkt:
             raise UnprovedToken("bound")
+        if principal.x5t:
+            certificates.require_shown(http, principal.x5t)
         if principal.acting is not None:
             raise ActingSession
         return principal, principal

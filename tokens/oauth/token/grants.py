@@ -83,8 +83,8 @@ async def by_refresh_token(asked: TokenRequest) -> TokenResponse:
         client_id=client.client_id,
         wanted=Wanted(wanted, asked.resources, client.resources),
         idle_s=client.session_idle_s,
-        grace_s=client.rules.grace_s if asked.jkt else 0,
-        jkt=asked.jkt,
+        grace_s=client.rules.grace_s if asked.thumbprint else 0,
+        jkt=asked.thumbprint,
     )
     event = log.warning if rotation.outcome is Outcome.REUSE else log.info
     event("refresh", outcome=rotation.outcome.value, session_id=str(parsed.session_id), client_id=client.client_id)
@@ -117,7 +117,7 @@ async def by_client_credentials(asked: TokenRequest) -> TokenResponse:
     wanted = asked.parameters.get("scope", "")
     scope = client.granted_of(wanted, own) if wanted.split() else scope_text(own)
     key = await targets.key_for(aim, await access_tokens.signing_key(client))
-    access = access_tokens.of_client(client.id, key, scope=scope, life_s=life_s(client, aim), jkt=asked.jkt, aim=aim)
+    access = access_tokens.of_client(client.id, key, scope=scope, life_s=life_s(client, aim), cnf=asked.cnf, aim=aim)
     log.info("client_token_issued", client_id=client.client_id)
     return TokenResponse(access.text, asked.token_type, access.expires_in, scope)
 

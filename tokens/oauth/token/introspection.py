@@ -123,7 +123,7 @@ def _of_claims(claims: AccessClaims) -> Introspection:
         sub=str(claims.sub),
         exp=claims.exp,
         scope=claims.scope,
-        token_type="DPoP" if claims.cnf else "Bearer",
+        token_type="DPoP" if claims.jkt else "Bearer",
         aud=claims.aud,
         iat=claims.iat,
         jti=claims.jti,

@@ -9,6 +9,7 @@ import msgspec
 from accounts.lockout import rate_limits
 from ironauth.infrastructure.cache.two_level import ReadMark
 from ironauth.infrastructure.http.client_context import ClientContext
+from tokens.access import codec
 from tokens.clients import subjects
 from tokens.clients.errors import InvalidGrant, InvalidRequest
 from tokens.clients.registry import Client
@@ -30,12 +31,14 @@ class TokenRequest(NamedTuple):
         parameters: The parameters of the form, without empty ones.
         context: Where the request comes from.
         jkt: The thumbprint of the key that the client has proved (RFC 9449); "" for none.
+        x5t: The thumbprint of the certificate that its tokens are bound to (RFC 8705); "" for none. Never both.
     """
 
     client: Client
     parameters: Mapping[str, str]
     context: ClientContext
     jkt: str = ""
+    x5t: str = ""
 
     def required(self, name: str) -> str:
         """Return a parameter; raise ``InvalidRequest`` when it is missing."""
@@ -55,9 +58,19 @@ class TokenRequest(NamedTuple):
         return "DPoP" if self.jkt else "Bearer"
 
     @property
+    def thumbprint(self) -> str:
+        """What stands for the key, or the certificate: no text is the digest of one of each."""
+        return self.jkt or self.x5t
+
+    @property
+    def cnf(self) -> dict[str, str] | None:
+        """What its access tokens say they are bound to; None for nothing."""
+        return codec.confirmation(jkt=self.jkt, x5t=self.x5t)
+
+    @property
     def session_jkt(self) -> str:
-        """The key a new session is bound to: a public client's, which has no other proof to be itself (RFC 9449 §5)."""
-        return self.jkt if self.client.is_public else ""
+        """What a new session is bound to: a public client has no other proof (RFC 9449 §5, RFC 8705 §4)."""
+        return self.thumbprint if self.client.is_public else ""
 
 
 class TokenResponse(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -132,7 +145,7 @@ async def answer(
         scope, key = aim.scope_of(scope), await targets.key_for(aim, key)
     subject = subjects.subject_id(client, opened.account.id)
     access = access_tokens.of_session(
-        opened, key, mark, subject=subject, scope=scope, life_s=life_s(client, aim), jkt=asked.jkt, aim=aim
+        opened, key, mark, subject=subject, scope=scope, life_s=life_s(client, aim), cnf=asked.cnf, aim=aim
     )
     id_token = ""
     if Scope.OPENID in scope_set(scope):

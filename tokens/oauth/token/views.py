@@ -9,6 +9,7 @@ from ironauth.infrastructure.core.errors import Throttled
 from ironauth.infrastructure.http.client_context import context_of
 from tokens.clients import dpop
 from tokens.clients.authentication import authenticate
+from tokens.clients.certificates import presented as certificates
 from tokens.clients.errors import (
     AccessDenied,
     AuthorizationPending,
@@ -77,7 +78,8 @@ class TokenView(OAuthEndpoint):
             raise UnauthorizedClient
         http = request._request  # noqa: SLF001 - Django's request
         proof = dpop.presented(http, client)
-        asked = TokenRequest(client, parameters, context_of(http), proof.jkt if proof is not None else "")
+        x5t = certificates.binding(http, client) if client.certificate_bound else ""
+        asked = TokenRequest(client, parameters, context_of(http), proof.jkt if proof is not None else "", x5t)
         if grant_type == GrantType.DEVICE_CODE:  # before anything is written: devices ask again and again
             await device_grant.refuse_waiting(asked)
         await dpop.use_for_client(proof)

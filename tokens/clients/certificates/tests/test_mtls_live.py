@@ -13,7 +13,9 @@ from ironauth import settings_test
 from ironauth.tests.deploy.chain import HOST, MTLS, program
 from ironauth.tests.services import BinaryMissing
 from tokens.clients.certificates.tests.material import certificate, keys_of, pem_of, stored
-from tokens.oauth.tests.openid.site import Site
+from tokens.oauth.tests.openid.browser import Browser
+from tokens.oauth.tests.openid.relying_party import RelyingParty
+from tokens.oauth.tests.openid.site import CALLBACK, Site
 
 pytestmark = [pytest.mark.only_sqlite]
 ORIGIN = f"https://{MTLS}"
@@ -31,20 +33,32 @@ class MutualSite(Site):
     def post(
         self, host: str, shown: tuple[str, str] | None, client_id: str, headers: dict[str, str] | None = None
     ) -> int:
-        """Ask for a token at a host of nginx; return the status. ``shown``: files of certificate and key."""
+        """Ask for a token at a host of nginx; return the status."""
+        given = {"grant_type": "client_credentials", "client_id": client_id}
+        return self.ask(host, shown, "POST", "/oauth/token", headers=headers, form=given).status_code
+
+    def ask(
+        self,
+        host: str,
+        shown: tuple[str, str] | None,
+        method: str,
+        path: str,
+        headers: dict[str, str] | None = None,
+        form: dict[str, str] | None = None,
+    ) -> httpx.Response:
+        """Send a request to a host of nginx. ``shown``: files of certificate and key."""
         context: ssl.SSLContext = self.trust()
         if shown is not None:
             context.load_cert_chain(*shown)
-        given = {"grant_type": "client_credentials", "client_id": client_id}
         with httpx.Client(verify=context, timeout=30) as client:
             request = client.build_request(
-                "POST",
-                f"https://127.0.0.1:{self.https}/oauth/token",
-                data=given,
+                method,
+                f"https://127.0.0.1:{self.https}{path}",
+                data=form,
                 headers={"Host": host, **(headers or {})},
             )
             request.extensions["sni_hostname"] = host
-            return client.send(request).status_code
+            return client.send(request)
 
 
 @pytest.fixture(scope="module")
@@ -100,6 +114,32 @@ def test_a_certificate_of_an_authority(site: MutualSite) -> None:
     assert site.post(MTLS, alone, client_id, forged) == 401
     assert site.post(MTLS, None, client_id, forged) == 401
     assert site.post(HOST, None, client_id, forged) == 401
+
+
+def test_a_token_that_is_bound(site: MutualSite) -> None:
+    """It is good at the host for certificates with its own, and nowhere with another, none, or a header alone."""
+    key, other = ECKey.generate_key("P-256"), ECKey.generate_key("P-256")
+    made = certificate(key)
+    right = stored(site.folder / "bound", made, key.private_key)
+    wrong = stored(site.folder / "thief", certificate(other), other.private_key)
+    party = RelyingParty(site, profile="oidc", certificate_bound=True, dpop="off")
+    code = party.authorize(Browser(site), party.request())
+    given = {
+        "grant_type": "authorization_code", "code": code, "redirect_uri": CALLBACK,
+        "client_id": party.client_id, "client_secret": party.secret,
+    }  # fmt: skip
+    forged = {"X-SSL-Client-Cert": pem_of(made), "X-SSL-Client-Verify": "SUCCESS", "X_SSL_Client_Cert": pem_of(made)}
+    for host, shown in ((HOST, right), (HOST, None), (MTLS, None)):  # refused before the code is used
+        assert site.ask(host, shown, "POST", "/oauth/token", forged, given).status_code == 400
+    tokens = site.ask(MTLS, right, "POST", "/oauth/token", form=given).json()
+    bearer = {"Authorization": f"Bearer {tokens['access_token']}"}
+    for path, good in (("/api/v1/access/verify", 204), ("/oauth/userinfo", 200)):
+        for host, shown, headers, status in (
+            (MTLS, right, {}, good), (MTLS, wrong, {}, 401), (MTLS, None, {}, 401), (MTLS, right, {}, good),
+            (MTLS, None, forged, 401), (MTLS, wrong, forged, 401), (HOST, right, {}, 401), (HOST, None, forged, 401),
+        ):  # fmt: skip
+            answer = site.ask(host, shown, "GET", path, {**bearer, **headers})
+            assert answer.status_code == status, (path, host, shown, headers, answer.text)
 
 
 def test_only_what_clients_post_is_there(site: MutualSite) -> None:
