@@ -115,6 +115,7 @@ DECODERS: Final = {
     "tokens/clients/keys.py": "numbers of keys, bounded there",
     "tokens/sessions/acting/banner.py": "what a seal of ours was opened for, in a cookie of bounded length",
     "tokens/upstream/exchange.py": "a provider's answer, bounded there; its ID token is read by tokens/access/codec.py",
+    "tokens/clients/documents/fetching.py": "a document of a client, bounded there to 5 KiB, which is no token",
     "tokens/upstream/services.py": "a name that Apple has the browser bring beside its code, which is no token",
     "tokens/oauth/claims.py": "a parameter of a request, which is no token; no longer than a request may be",
     "tokens/upstream/answers.py": "a name that Apple has the browser bring beside its code, which is no token",
