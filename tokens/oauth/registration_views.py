@@ -7,7 +7,6 @@ from uuid import UUID
 import msgspec
 from django.conf import settings
 from django.http import HttpResponse
-from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework import exceptions
 
@@ -17,7 +16,7 @@ from ironauth.infrastructure.api.parsers import JSONParser
 from ironauth.infrastructure.api.views import ApiRequest
 from ironauth.infrastructure.core.errors import NotFound
 from ironauth.infrastructure.http import client_context
-from tokens.clients.dynamic import services
+from tokens.clients.dynamic import documented, services
 from tokens.clients.dynamic.outputs import Registered
 from tokens.clients.errors import (
     InvalidClientMetadata,
@@ -68,8 +67,8 @@ class RegisterView(RegistrationEndpoint):
     @extend_schema(
         operation_id="oauth_register",
         summary="Register a client",
-        request={"application/json": OpenApiTypes.OBJECT},
-        responses={(201, "application/json"): OpenApiTypes.OBJECT, **_METADATA_REFUSED, **_REFUSALS},
+        request={"application/json": documented.METADATA},
+        responses={(201, "application/json"): documented.INFORMATION, **_METADATA_REFUSED, **_REFUSALS},
     )
     async def post(self, request: ApiRequest) -> HttpResponse:
         """Register what the metadata describe (RFC 7591 §3); people are told that nobody has looked at it.
@@ -93,7 +92,7 @@ class RegistrationView(RegistrationEndpoint):
         operation_id="oauth_registration_read",
         summary="Read one's own registration",
         request=None,
-        responses={(200, "application/json"): OpenApiTypes.OBJECT, **_REFUSALS},
+        responses={(200, "application/json"): documented.INFORMATION, **_REFUSALS},
     )
     async def get(self, request: ApiRequest, client_id: UUID) -> HttpResponse:
         """Return what is registered (RFC 7592 §2.1); the token is the registration access token."""
@@ -103,8 +102,8 @@ class RegistrationView(RegistrationEndpoint):
     @extend_schema(
         operation_id="oauth_registration_replace",
         summary="Replace one's own registration",
-        request={"application/json": OpenApiTypes.OBJECT},
-        responses={(200, "application/json"): OpenApiTypes.OBJECT, **_METADATA_REFUSED, **_REFUSALS},
+        request={"application/json": documented.REPLACEMENT},
+        responses={(200, "application/json"): documented.INFORMATION, **_METADATA_REFUSED, **_REFUSALS},
     )
     async def put(self, request: ApiRequest, client_id: UUID) -> HttpResponse:
         """Replace what is registered (RFC 7592 §2.2); what is left out gets its default."""

@@ -12,7 +12,7 @@ from pytest_django import Settings
 
 from accounts.audit.models import AuditEvent
 from ironauth.infrastructure.core import clock
-from tokens.clients.dynamic import units
+from tokens.clients.dynamic import documented, units
 from tokens.clients.dynamic.models import Registration, RegistrationToken
 from tokens.clients.models import OAuthClient, digest_of
 from tokens.oauth.tests.flow import Party, approve
@@ -25,6 +25,8 @@ REGISTER = "/oauth/register"
 CALLBACK = "http://127.0.0.1:33418/callback"
 AGENT = {"client_name": "Agent", "redirect_uris": [CALLBACK], "token_endpoint_auth_method": "none",
          "grant_types": ["authorization_code", "refresh_token"]}  # fmt: skip
+
+BY_KEY = {"token_endpoint_auth_method": "private_key_jwt", "jwks": {"keys": [ED25519_JWK]}}
 
 
 @pytest.fixture
@@ -64,6 +66,19 @@ async def test_discovery(api: httpx.AsyncClient, settings: Settings, signing_key
     settings.IRONAUTH_REGISTRATION = mode
     said = (await api.get(f"/.well-known/{name}")).json()
     assert said["registration_endpoint"] == f"{settings.IRONAUTH_ISSUER}{REGISTER}"
+
+
+@pytest.mark.parametrize("more", [{}, BY_KEY])
+async def test_what_the_document_says(api: httpx.AsyncClient, opened: Settings, more: dict[str, Any]) -> None:
+    """An answer has the members of the API's document, and its defaults where the client said nothing."""
+    answer = await api.post(REGISTER, json={"redirect_uris": [CALLBACK], **more})
+    assert answer.status_code == 201, answer.text
+    told, said = answer.json(), documented.INFORMATION
+    assert set(said["required"]) <= told.keys() <= said["properties"].keys()
+    defaults = {name: member["default"] for name, member in said["properties"].items() if "default" in member}
+    asked = {name: more[name] for name in defaults.keys() & more.keys()}
+    assert {name: told[name] for name in defaults} == {**defaults, **asked}
+    assert ("client_secret" in told, "jwks" in told) == (not more, bool(more))
 
 
 async def test_an_agent_registers(api: httpx.AsyncClient, opened: Settings) -> None:

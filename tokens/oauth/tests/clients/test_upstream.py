@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -14,6 +15,8 @@ from accounts.federation.models import Identity
 from accounts.users.models import User
 from ironauth import settings_test
 from ironauth.tests.browser.conftest import OpenPage, OpenSite
+from ironauth.tests.docs.blocks import Guide
+from ironauth.tests.docs.shell import running
 from tokens.oauth.tests.clients import by_chromium
 from tokens.oauth.tests.clients.by_chromium import store
 from tokens.oauth.tests.clients.elsewhere import ANN, Page, walked
@@ -106,6 +109,18 @@ async def test_people_come_from_mock_oauth2_server_by_chromium(
     await store("nav", "NAV", nav, (CLIENT_ID, SECRET))
     user = await by_chromium.come_twice(open_site(**by_chromium.HERE), open_page, "nav", TYPED_AT_NAV)
     assert (user.email, user.name) == ("ann@example.com", "Ann")
+
+
+async def test_the_provider_of_the_guide(api: httpx.AsyncClient, ours: None, tmp_path: Path) -> None:
+    """The program that the page prints signs Ann in, with the libraries of this folder."""
+    there = settings_test._free_port()
+    issuer = f"http://localhost:{there}"
+    (tmp_path / "node_modules").symlink_to(JAVASCRIPT / "node_modules")
+    Guide("docs/guides/upstream-providers.md", ("8081", str(there))).write(tmp_path, "provider.mjs")
+    with running(f"exec {node()} provider.mjs", tmp_path, there):
+        await store("guide", "Guide", issuer, (CLIENT_ID, SECRET))
+        providers.outdated()
+        await come_twice(api, "guide", issuer, ANN)
 
 
 async def come_twice(api: httpx.AsyncClient, slug: str, issuer: str, typed: Mapping[str, str]) -> None:
