@@ -117,7 +117,13 @@ def _trail(request: HttpRequest) -> Sequence[Figure]:
             "New users",
             day,
             Event.SIGN_UP,
-            notes=_also(day, [(Event.USER_CREATED, Outcome.SUCCESS, "added by staff or command")]),
+            notes=_also(
+                day,
+                [
+                    (Event.INVITATION_ACCEPTED, Outcome.SUCCESS, "by invitation"),
+                    (Event.USER_CREATED, Outcome.SUCCESS, "added by staff or command"),
+                ],
+            ),
         ),
     )
 

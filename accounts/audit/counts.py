@@ -27,7 +27,14 @@ FRESH_S: Final = 10
 #: (`audit.record_later`), and the same again for clocks of several machines.
 SETTLED_S: Final = 2 * LATER_S
 #: What is counted; each is one stretch of the index over event and id.
-EVENTS: Final = (Event.SIGN_IN, Event.ADMIN_SIGN_IN, Event.THROTTLED, Event.SIGN_UP, Event.USER_CREATED)
+EVENTS: Final = (
+    Event.SIGN_IN,
+    Event.ADMIN_SIGN_IN,
+    Event.THROTTLED,
+    Event.SIGN_UP,
+    Event.INVITATION_ACCEPTED,
+    Event.USER_CREATED,
+)
 _KEY: Final = "accounts.audit_counts"
 _HOUR: Final = timedelta(hours=1)
 

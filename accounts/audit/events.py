@@ -44,6 +44,8 @@ class Event(enum.StrEnum):
     # An account was made of it: there is no SIGN_UP beside.
     INVITATION_ACCEPTED = "invitation_accepted", Family.SIGNING_IN, "Sign-up by invitation"
     SIGN_IN = "sign_in", Family.SIGNING_IN, "Sign-in"
+    # A session that goes on from another one of the same browser: nobody signed in, and nothing was proved anew.
+    SESSION_CONTINUED = "session_continued", Family.SESSIONS, "Session gone on from another one"
     # A right password, and nothing open yet: a sign-in follows, or does not.
     SECOND_FACTOR_ASKED = "second_factor_asked", Family.SIGNING_IN, "Right password, second factor asked for"
     # Without user: for an unknown address.

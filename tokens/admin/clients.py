@@ -107,7 +107,7 @@ class OAuthClientAdmin(CheckedSelection, ClientActs, admin.ModelAdmin):  # type:
     """
 
     form = ClientForm
-    list_display = ("name", "kind", "used_for", "state", "sessions", "consents")
+    list_display = ("name", "came_from", "kind", "used_for", "state", "sessions", "consents")
     list_filter = (StateFilter, "origin", "profile", "auth_method", "trusted")
     search_fields = ("name",)  # what get_search_results does; without it there is no field
     search_help_text = "Part of the name, or a client_id"

@@ -100,10 +100,13 @@ def open_session(proof: SignInProof, *, context: ClientContext, kind: SessionKin
             replaces = session_ends.end_others_of(kind.began_in) or replaces
     opened = _store(proof, account, context, kind)
     how = {} if proof.amr == BY_PASSWORD else {"by": proof.amr}
-    how |= proof.details() if isinstance(proof, BySession) else {}
+    event = Event.SIGN_IN
+    if isinstance(proof, BySession):
+        event = Event.SESSION_CONTINUED
+        how |= proof.details()
     if replaces is not None:
         how["replaces"] = str(replaces)
-    audit.record(Event.SIGN_IN, actor_id=account.id, user_id=account.id, session_id=opened.session_id, details=how)
+    audit.record(event, actor_id=account.id, user_id=account.id, session_id=opened.session_id, details=how)
     device_id = _kept_device(proof, context)
     if device_id is not None:
         session_queries.note_device(opened.session_id, device_id)

@@ -60,6 +60,7 @@ def test_figures_of_the_last_24_hours(client: Client, root: User) -> None:
     happened(Event.SIGN_UP, 9, 10, 11)
     happened(Event.SIGN_UP, 9, outcome=Outcome.REFUSED)  # of an address that is taken
     happened(Event.USER_CREATED, 12)
+    happened(Event.INVITATION_ACCEPTED, 12, 13, DAY_S + 1)
     happened(Event.ADMIN_SIGN_IN, 13)
     happened(Event.ROLE_GIVEN, 14)
     figures = shown(client)
@@ -71,7 +72,10 @@ def test_figures_of_the_last_24_hours(client: Client, root: User) -> None:
         "Failure rate 25 %, before 0 %",
         "+ 1 refused by a rule",
     ]
-    assert [note.text for note in figures["New users"].notes][1:] == ["+ 1 added by staff or command"]
+    assert [note.text for note in figures["New users"].notes][1:] == [
+        "+ 2 by invitation",
+        "+ 1 added by staff or command",
+    ]
     titles = [bar.title for bar in figures["Sign-ins"].plot.bars]
     assert len(titles) == 25
     assert [title.rpartition(": ")[2] for title in titles if not title.endswith(": 0")] == ["2", "2", "2"]

@@ -19,6 +19,7 @@ from accounts.audit.models import AuditEvent
 from accounts.audit.recording import Event
 from accounts.users.models import User
 from accounts.users.outputs import Account
+from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.ids import new_id
 from ironauth.infrastructure.models import Invalidation
 from tokens.admin.client_form import id_of, signed_id
@@ -52,6 +53,20 @@ def clerk(new_email: Callable[[], str]) -> Client:
     client = Client()
     client.force_login(user)
     return client
+
+
+def test_the_list_says_which_clients_strangers_made(browser: Client) -> None:
+    """A client of staff's, one that registered itself, and one of these that staff have looked at."""
+    names = {"Own": "staff", "Stranger": "registered", "Looked at": "registered"}
+    for name, origin in names.items():
+        client, _ = make_client(name=name)
+        verified_at = clock.now() if name == "Looked at" else None
+        OAuthClient.objects.filter(pk=client.pk).update(origin=origin, verified_at=verified_at)
+    page_text = browser.get(reverse(LIST)).content.decode()
+    cells = re.findall(r'class="field-came_from[^"]*">([^<]+)<', page_text)
+    assert len(cells) == 3
+    assert sum(one.endswith(", unverified") for one in cells) == 1
+    assert sum(", verified " in one for one in cells) == 1
 
 
 def form(**changes: Any) -> dict[str, Any]:

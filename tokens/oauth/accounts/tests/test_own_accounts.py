@@ -95,7 +95,8 @@ async def test_it_goes_on_from_single_sign_on(browser: httpx.AsyncClient, client
     (sso,), (own,) = await live(SSO_CLIENT), await live(FIRST_PARTY_CLIENT)
     assert (own.parent_id, own.authenticated_at, own.amr) == (sso.pk, past, "pwd otp mfa")
     assert own.absolute_expires_at == until  # and not as long as a sign-in
-    event = await AuditEvent.objects.aget(event="sign_in", session_id=own.pk)
+    event = await AuditEvent.objects.aget(event="session_continued", session_id=own.pk)
+    assert await AuditEvent.objects.filter(event="sign_in").acount() == 1  # the one at the application
     assert event.details == {"by": "pwd otp mfa", "goes_on_from": str(sso.pk)}
     export = await browser.get("/api/v1/access/me/export")
     assert (export.status_code, export.json()["code"]) == (401, "step_up_required")
