@@ -83,7 +83,7 @@ ROWS: Final[Mapping[str, Row]] = {
         {
             "change": Act(
                 "PATCH", "me", ("name", "given_name", "family_name", "preferred_username", "zoneinfo"),
-                done=_("Your name was changed."),
+                done=_("Your changes were saved."),
             )
         },
         ("me",),

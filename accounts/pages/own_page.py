@@ -5,13 +5,15 @@ from this site alone, by the browser's word, and for the person who has opened t
 """
 
 import asyncio
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, ClassVar, Final
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
 from django.http import Http404, HttpResponse, HttpResponseRedirect
 from django.template.loader import render_to_string
 from django.urls import reverse
+from django.utils import timezone
 from django.utils.http import urlencode
 from django.utils.translation import gettext_noop as _
 from drf_spectacular.utils import extend_schema
@@ -23,6 +25,7 @@ from accounts.pages.account import FORM_HEADERS
 from accounts.pages.acts import READS, SIGN_OUT
 from accounts.pages.calls import ApiCalls
 from accounts.pages.refusals import Refusal
+from accounts.profile import zones
 from accounts.users import step_up
 from accounts.users.signed_in import signed_in
 from ironauth.config.cookies import ACTING, REFRESH, SSO, SSO_OTHERS
@@ -50,7 +53,8 @@ class OwnPage(PageLanguage, AsyncAPIView):
     while_acting = frozenset({"GET"})
     parser_classes: ClassVar[list[Any]] = [FormParser]
     api: ApiCalls
-    #: What every page of an account says while staff are signed in as its person: ``acting``, or nothing.
+    #: What every page of an account is told: the person's time ``zone`` where it is known, and ``acting`` while staff
+    #: are signed in as them.
     told: dict[str, Any] = {}
 
     async def initial(self, request: ApiRequest, *args: Any, **kwargs: Any) -> None:
@@ -135,13 +139,15 @@ class OwnPage(PageLanguage, AsyncAPIView):
 
     async def held(self, names: tuple[str, ...]) -> dict[str, Any]:
         """Return what the API says of the person, by the names of its URLs."""
-        answers = await asyncio.gather(*(self.api.call("GET", name) for name in names))
+        wanted = names if "me" in names else (*names, "me")
+        answers = await asyncio.gather(*(self.api.call("GET", name) for name in wanted))
         for answer in answers:
             if answer.status == 401:  # noqa: PLR2004 - RFC 9110 §15.5.2: ended meanwhile
                 raise NotAuthenticated
             if not answer.is_good:
                 raise Unavailable
-        held = {name: answer.body for name, answer in zip(names, answers, strict=True)}
+        held = {name: answer.body for name, answer in zip(wanted, answers, strict=True)}
+        self.told = {**self.told, "zone": held["me"]["zoneinfo"]}
         for one in (*held.get("sessions", ()), *held.get("kept-devices", ())):
             one["device"] = short_name(one["user_agent"]) or "—"
         for consent in held.get("consents", ()):
@@ -222,11 +228,13 @@ def rendered(template: str, context: dict[str, Any], *, status: int = 200, heade
 
     Args:
         template: Its name in the folder of the account's templates.
-        context: What the template sees.
+        context: What the template sees; times are written in its ``zone``, and in UTC without one.
         status: The HTTP status.
         headers: Header fields beside those of every such page.
     """
-    text = render_to_string(f"{FOLDER}{template}.html", context)
+    zone = context.get("zone", "")
+    with timezone.override(ZoneInfo(zone) if zone in zones() else UTC):
+        text = render_to_string(f"{FOLDER}{template}.html", context)
     return HttpResponse(text, status=status, headers={**HEADERS, **(headers or {})})
 
 

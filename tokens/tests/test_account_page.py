@@ -2,6 +2,7 @@
 
 import json
 import re
+from datetime import datetime
 from html import unescape
 from typing import Any
 
@@ -131,7 +132,7 @@ async def test_an_expired_access_token_is_renewed(page: httpx.AsyncClient, membe
     assert access_name() in page.cookies
     page.cookies.delete(access_name())
     text = await done(
-        page, await send(page, shown.text, f"{HOME}/name", "change", name="Ada <3"), "Your name was changed."
+        page, await send(page, shown.text, f"{HOME}/name", "change", name="Ada <3"), "Your changes were saved."
     )
     assert 'value="Ada &lt;3"' in text
     page.cookies.delete(access_name())
@@ -196,7 +197,7 @@ async def test_a_language_that_is_not_there_is_said_at_the_field(page: httpx.Asy
 
 async def test_name_language_address_and_password(page: httpx.AsyncClient, member: Member) -> None:
     """Each is changed by its form, as the page says."""
-    await done(page, await press(page, f"{HOME}/name", "change", name="Ada"), "Your name was changed.")
+    await done(page, await press(page, f"{HOME}/name", "change", name="Ada"), "Your changes were saved.")
     german = await press(page, f"{HOME}/language", "change", language="de")
     assert cookies.name_of(OWN_LANGUAGE) in page.cookies
     assert 'lang="de"' in (await page.get(german.headers["location"])).text
@@ -264,6 +265,18 @@ async def test_sessions_and_applications(page: httpx.AsyncClient, member: Member
     assert "e-mail address" in (await page.get(path)).text
     await done(page, await press(page, path, "remove"), "The application was removed.")
     assert not await Consent.objects.aexists()
+
+
+async def test_times_name_their_zone(page: httpx.AsyncClient, member: Member) -> None:
+    """UTC, until the person has said where their clocks are; the script is told the same zone."""
+    in_utc = (await page.get(f"{HOME}/sessions")).text
+    assert re.search(r'<time datetime="[^"]+\+00:00">[0-9: -]{16} UTC</time>', in_utc)
+    await done(page, await press(page, f"{HOME}/name", "change", zoneinfo="Asia/Tokyo"), "Your changes were saved.")
+    in_tokyo = (await page.get(f"{HOME}/sessions")).text
+    assert re.search(r'<time datetime="[^"]+\+09:00" data-zone="Asia/Tokyo">[0-9: -]{16} JST</time>', in_tokyo)
+    moments = [re.search(r'<time datetime="([^"]+)"', text) for text in (in_utc, in_tokyo)]
+    utc, tokyo = (datetime.fromisoformat(one[1]) for one in moments if one)
+    assert abs((tokyo - utc).total_seconds()) < 3_600
 
 
 async def test_the_file_of_everything(page: httpx.AsyncClient, member: Member) -> None:

@@ -46,6 +46,14 @@ for (const shown of document.querySelectorAll("[data-copied]:not(main)")) {
   shown.after(" ", button, status);
 }
 
-// The server knows no time zone.
-const clock = new Intl.DateTimeFormat(document.documentElement.lang, { dateStyle: "medium", timeStyle: "short" });
-for (const time of document.querySelectorAll("time")) time.textContent = clock.format(new Date(time.dateTime));
+// In words, and in the person's own time zone; without one, in the browser's. The zone is named either way.
+const parts = { year: "numeric", month: "short", day: "numeric", hour: "numeric", minute: "2-digit", timeZoneName: "short" };
+for (const time of document.querySelectorAll("time")) {
+  let clock;
+  try {
+    clock = new Intl.DateTimeFormat(document.documentElement.lang, { ...parts, timeZone: time.dataset.zone });
+  } catch {
+    continue; // a zone that the browser does not know: the server's text names it already
+  }
+  time.textContent = clock.format(new Date(time.dateTime));
+}

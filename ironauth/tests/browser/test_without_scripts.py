@@ -79,7 +79,7 @@ async def test_an_account_is_looked_after_without_a_script(open_site: OpenSite, 
 
     await open_row(shown, "Name")
     await press(shown, "Save", Name="Mia Meyer")
-    await done(shown, "Your name was changed.")
+    await done(shown, "Your changes were saved.")
     await open_row(shown, "E-mail address")
     await refused(shown, "Password", 401, "Send the message", New_address="new@example.com", Password="no " * 6)
     await expect(page.get_by_label("New address")).to_have_value("new@example.com")
