@@ -28,6 +28,7 @@ from tokens.oauth.authorize.responses import FOLDER, HERE, NOWHERE, html, render
 from tokens.oauth.authorize.state import AuthorizationState, CodeFor, SignInState
 from tokens.oauth.consent import strangers
 from tokens.protocol import Scope
+from tokens.resources.queries import Named
 from tokens.sessions.queries import StoredSession
 
 #: What a scope means to the person who is asked for it. Others are shown by their name.
@@ -184,8 +185,8 @@ def consent(state: AuthorizationState, client: Client, browser: str, session: St
         scopes.append(
             gettext("Administer this site, as far as you may: %(scopes)s") % {"scopes": ", ".join(administers)}
         )
-    scopes += [one for one in asked if one not in SCOPES and one not in administers]
     apis = [one for one in state.request.resources if one.name]
+    scopes += [_permission(one, apis) for one in asked if one not in SCOPES and one not in administers]
     asked_of = {"scopes": scopes, "user": session.account.user, "apis": apis}
     if state.device:
         code = device_codes.shown(state.device)
@@ -194,6 +195,13 @@ def consent(state: AuthorizationState, client: Client, browser: str, session: St
     asks = {"redirect_uri": state.request.redirect_uri, "scope": state.request.scope}
     more = strangers.facts(client, **asks) if client.unverified else {}
     return _page("consent.html", client, state, browser, **asked_of, **more, host=target.netloc or target.scheme)
+
+
+def _permission(scope: str, apis: Sequence[Named]) -> str:
+    """Return what a scope without words of ours lets an application do, and at which API where it is for one."""
+    if len(apis) == 1:
+        return gettext("Use the permission “%(scope)s” of %(api)s") % {"scope": scope, "api": apis[0].name}
+    return gettext("Use the permission “%(scope)s”") % {"scope": scope}
 
 
 def accounts(
@@ -303,8 +311,20 @@ def error(
 def _sign_in_page(encoded_look: bytes) -> str:
     """Return the page that looks so, with a mark where the signed state belongs."""
     look = _look_decoder.decode(encoded_look)
-    marks = {"signed_state": _MARK, "autofill": _AUTOFILL_MARK}
+    marks = {"signed_state": _MARK, "autofill": _AUTOFILL_MARK, "origin": _origin(look.client, look.state)}
     return render_to_string(f"{FOLDER}sign_in.html", {**look.site, "client": look.client, "state": look.state, **marks})
+
+
+def _origin(client: Client | None, state: SignInState) -> str:
+    """Return where an unverified client comes from, for people about to type a password; "" for all others.
+
+    A device that waits for its code is answered nowhere: only a document says where its client is from.
+    """
+    if client is None or not client.unverified or not isinstance(state, AuthorizationState):
+        return ""
+    if not (client.document_url or state.request.redirect_uri):
+        return ""
+    return strangers.origin_of(client.document_url, state.request.redirect_uri)
 
 
 def _autofill() -> str:
@@ -318,7 +338,8 @@ def _autofill() -> str:
 
 def _page(template: str, client: Client | None, state: SignInState, browser: str, **context: Any) -> HttpResponse:
     status, headers = context.pop("status", 200), context.pop("headers", None)
-    known = {"client": client, "state": state, "signed_state": authorization_state.sign(state, browser), **context}
+    known = {"client": client, "state": state, "signed_state": authorization_state.sign(state, browser)}
+    known |= {"origin": _origin(client, state), **context}
     redirect_uri = state.request.redirect_uri if isinstance(state, AuthorizationState) else ""
     targets = targets_of_client(redirect_uri, client)
     return render(template, known, targets=targets, status=status, headers=headers)

@@ -7,8 +7,10 @@ import httpx
 import pytest
 from pytest_django import Settings
 
+from ironauth.infrastructure.core import clock
 from tokens.access import codec
-from tokens.oauth.tests.walk import CHALLENGE, VERIFIER, answered, by_password, is_page, say
+from tokens.clients.models import OAuthClient
+from tokens.oauth.tests.walk import CHALLENGE, VERIFIER, answered, by_password, is_page, say, send
 from tokens.resources.models import ApiResource
 from tokens.tests.browser import Member
 
@@ -45,8 +47,11 @@ def request(client: dict[str, Any], **changes: str) -> dict[str, str]:
 async def test_to_a_token_for_one_api(api: httpx.AsyncClient, notes: ApiResource, member: Member) -> None:
     """Without naming a scope it asks for what it registered with; the token is for the API that it named."""
     client = await registered(api)
-    page = await by_password(api, await api.get("/oauth/authorize", params=request(client)), member["email"])
-    assert is_page(page, 200, "unverified application", "A program on this device", "notes:read", "Notes")
+    before = await api.get("/oauth/authorize", params=request(client))
+    assert is_page(before, 200, "Unverified application</strong>: <strong>A program on this device</strong>")
+    page = await by_password(api, before, member["email"])
+    assert is_page(page, 200, "unverified application", "A program on this device", "permission “notes:read” of Notes")
+    assert "<title>Allow an unverified application?" in page.text
     code = answered(await say(api, page, "allow"), CALLBACK)["code"]
     given = {"grant_type": "authorization_code", "client_id": client["client_id"], "code": code,
              "redirect_uri": CALLBACK, "code_verifier": VERIFIER, "resource": NOTES}  # fmt: skip
@@ -75,3 +80,26 @@ async def test_only_agents_may_leave_the_scope_out(api: httpx.AsyncClient, app: 
              "code_challenge": CHALLENGE, "code_challenge_method": "S256"}  # fmt: skip
     answer = await api.get("/oauth/authorize", params=asked)
     assert answered(answer, app.client.redirect_uris[0])["error"] == "invalid_scope"
+
+
+@pytest.mark.parametrize("verified", [False, True])
+async def test_the_sign_in_says_where_an_application_comes_from(
+    api: httpx.AsyncClient, notes: ApiResource, member: Member, verified: bool
+) -> None:
+    """Before a password is typed: the host, which it cannot choose, and that nobody has checked it, until somebody has.
+
+    Also where a password was wrong, and on the page that makes an account.
+    """
+    there = "https://notes.example.org/callback"
+    said = {"client_name": "Book club", "redirect_uris": [there], "token_endpoint_auth_method": "none"}
+    client = (await api.post("/oauth/register", json=said)).json()
+    if verified:
+        await OAuthClient.objects.filter(pk=client["client_id"]).aupdate(verified_at=clock.now())
+    asked = request(client, redirect_uri=there, scope="openid notes:read")
+    first = await api.get("/oauth/authorize", params=asked)
+    wrong = await by_password(api, first, member["email"], "wrong")
+    sign_up = await send(api, first, "/oauth/signup")
+    for page in (first, wrong, sign_up):
+        assert "to continue to <strong>Book club</strong>" in page.text
+        assert ("Unverified application</strong>: <strong>notes.example.org</strong>" in page.text) is not verified
+        assert ("has checked who made it" in page.text) is not verified
