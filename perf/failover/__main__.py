@@ -80,7 +80,7 @@ def _run(names: Sequence[str], *, quick: bool, rounds: int) -> Finding:
                 say(f"wrong: {text}")
         found = finding(seen, everything(place.cluster))
         errors = [line for node in place.nodes for line in node.errors()]
-        found.notes = [*found.notes, *(f"log: {line[:300]}" for line in errors[:5])]
+        found.notes = [*found.notes, *(f"log: {line[:90]} … {line[-210:]}" for line in errors[:5])]
         return found
 
 

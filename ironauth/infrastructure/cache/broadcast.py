@@ -5,10 +5,8 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
-from redis.exceptions import RedisError
-
 from ironauth.infrastructure.cache import redis_connections
-from ironauth.infrastructure.cache.redis_client import RedisClient
+from ironauth.infrastructure.cache.redis_client import OUTAGES, RedisClient, is_outage
 from ironauth.infrastructure.telemetry.logs import get_logger
 
 CHANNEL = "ironauth:invalidate"
@@ -75,7 +73,9 @@ async def listen(url: str, on_message: Callable[[int, str], None]) -> None:
                     wait_s, lost = FIRST_WAIT_S, False
                     if message is not None and (parsed := parse(message.get("data"))) is not None:
                         on_message(*parsed)
-        except (RedisError, OSError) as error:
+        except OUTAGES as error:
+            if not is_outage(error):
+                raise
             if not lost:  # once per outage; the cache's breaker reports what it costs
                 get_logger().warning("invalidation_channel_lost", error=type(error).__name__)
                 lost = True

@@ -21,6 +21,13 @@ LIMIT_S = 0.2
 ASYNC_CONNECTIONS = 16
 #: How uvloop's RuntimeError ends, where asyncio raises an OSError: written on a connection that was reset.
 _RESET = "the handler is closed"
+#: What may be raised where Redis is away; of RuntimeErrors only those that ``is_outage`` knows.
+OUTAGES: Final = (RedisError, OSError, RuntimeError)  # TimeoutError is an OSError
+
+
+def is_outage(error: Exception) -> bool:
+    """Return whether one of ``OUTAGES`` says that Redis is away, and not that somebody made a mistake."""
+    return not isinstance(error, RuntimeError) or str(error).endswith(_RESET)
 
 
 class RedisClient:
@@ -67,8 +74,8 @@ class RedisClient:
         except ResponseError as error:
             self.breaker.unusable(error)
             return miss
-        except (RedisError, OSError, RuntimeError) as error:  # TimeoutError is an OSError
-            if isinstance(error, RuntimeError) and not str(error).endswith(_RESET):
+        except OUTAGES as error:
+            if not is_outage(error):
                 raise
             self.breaker.failed(error)
             return miss
