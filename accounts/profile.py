@@ -21,8 +21,11 @@ ZONE_CHARACTERS: Final = 64  # the longest name of the IANA database has 32
 
 @cache
 def zones() -> frozenset[str]:
-    """Return the names of the time zones that this machine knows (IANA)."""
-    return frozenset(zoneinfo.available_timezones())
+    """Return the names of the time zones of the IANA database that this machine knows, links to others too.
+
+    A machine's own zone and the one of nowhere are in the folder as well, and are none of them.
+    """
+    return frozenset(zoneinfo.available_timezones() - {"localtime", "Factory"})
 
 
 @cache
@@ -96,6 +99,14 @@ class Profile(models.Model):
         """No table of its own."""
 
         abstract = True
+
+
+def named(word: str) -> models.Q:
+    """Return the condition that one of the names of a person contains ``word``, without regard to case."""
+    found = models.Q(name__has_part=word)
+    for field in ("given_name", "family_name", "preferred_username"):
+        found |= models.Q(**{f"{field}__has_part": word})
+    return found
 
 
 def normalise(user: Profile) -> None:

@@ -44,7 +44,7 @@ class UserListInput(ListInput):
 
     places = MappingProxyType({ordering: ordering for ordering in _ORDERING_CHOICES})
 
-    search = SearchField(most=names.MAX_LENGTH, help_text="Words of the e-mail address or the name; all must occur.")
+    search = SearchField(most=names.MAX_LENGTH, help_text="Words of the e-mail address or the names; all must occur.")
     is_active = serializers.BooleanField(required=False, allow_null=True, default=None)
     is_staff = serializers.BooleanField(required=False, allow_null=True, default=None)
     being_deleted = serializers.BooleanField(

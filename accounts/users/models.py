@@ -78,17 +78,17 @@ class UserQuerySet(models.QuerySet["User"]):
         return super().bulk_create(users, *args, **kwargs)
 
     def search(self, text: str) -> "UserQuerySet":
-        """Return the users whose address or name contains every word of ``text``, without regard to case."""
+        """Return the users whose address or names contain every word of ``text``, without regard to case."""
         found = self
         for word in text.split():
-            found = found.filter(Q(email_key__contains=emails.fold(word)) | Q(name__has_part=word))
+            found = found.filter(Q(email_key__contains=emails.fold(word)) | profile.named(word))
         return found
 
     def search_leaving(self, text: str) -> "UserQuerySet":
         """Do the same for people who are being deleted, by the addresses they had."""
         found = self
         for word in text.split():
-            found = found.filter(Q(pending_deletion__email__has_part=word) | Q(name__has_part=word))
+            found = found.filter(Q(pending_deletion__email__has_part=word) | profile.named(word))
         return found
 
     def upgrade_hash(self, user_id: uuid.UUID, old: str, new: str) -> bool:

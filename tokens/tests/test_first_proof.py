@@ -23,10 +23,12 @@ from accounts.mfa.passkeys.models import Passkey
 from accounts.mfa.recovery.models import RecoveryCode
 from accounts.mfa.totp.models import TotpFactor
 from accounts.outbox.models import EmailToken
+from accounts.profile import Profile
 from accounts.tests.authenticator import Authenticator
 from accounts.users.models import User
 from conftest import PASSWORD, bearer
 from ironauth.infrastructure.core import clock
+from ironauth.infrastructure.core.ids import new_id
 from tokens.clients.models import OAuthClient
 from tokens.oauth.models import AuthorizationCode, Consent, DeviceGrant
 from tokens.sessions.models import KnownDevice, Session
@@ -63,6 +65,13 @@ def test_every_model_that_knows_a_person_has_a_rule() -> None:
     known = {model._meta.label for model in models_that_lead_to_people()}
     assert {"tokens.Session", "accounts.OutgoingMail", "admin.LogEntry", "accounts.User_groups"} <= known
     assert known == {model._meta.label for model in first_proof.rules()}
+
+
+def test_every_column_of_a_person_has_a_rule() -> None:
+    """A new one is named in ``first_proof.COLUMNS``; what people say of themselves goes, all of it."""
+    assert set(first_proof.COLUMNS) == {field.name for field in User._meta.concrete_fields}
+    gone = {name for name, rule in first_proof.COLUMNS.items() if rule.fate is Fate.REMOVED}
+    assert gone == {field.name for field in Profile._meta.fields}
 
 
 def test_a_model_has_one_rule() -> None:
@@ -185,6 +194,70 @@ async def test_the_first_proof_starts_clean(
     details = await trail(stranger.user_id, "password_reset" if way == "reset" else "email_verified")
     assert details == {"first_proof": True, "factors_removed": ["totp", "passkey", "recovery_code"]}
     assert await LogEntry.objects.filter(user_id=stranger.user_id).aexists()  # kept, as its rule says
+
+
+SAID = {
+    "name": "Stranger",
+    "given_name": "Stran",
+    "family_name": "Ger",
+    "preferred_username": "admin",
+    "zoneinfo": "Asia/Pyongyang",
+    "language": "fr",
+}
+
+
+async def profile(user_id: uuid.UUID) -> dict[str, Any]:
+    """Return the columns in which an account says who its person is."""
+    return await User.objects.values(*SAID).aget(pk=user_id)
+
+
+@pytest.mark.parametrize("way", ["reset", "new password", "token alone"])
+async def test_what_a_stranger_said_of_themselves_goes(api: httpx.AsyncClient, stranger: Stranger, way: str) -> None:
+    """Names, zone and language of whoever came first are told to nobody after the first proof."""
+    given = {name: value for name, value in SAID.items() if name != "language"}
+    assert (await api.patch(f"{ACCESS}/me", json=given, headers=bearer(stranger.pair))).status_code == 200
+    chosen = await api.put(f"{ACCESS}/me/language", json={"language": "fr"}, headers=bearer(stranger.pair))
+    assert chosen.status_code == 200
+    assert await profile(stranger.user_id) == SAID
+    email = stranger.member["email"]
+    await delivered()
+    token = await token_for(api, "password/reset" if way == "reset" else "email/verify/resend", email)
+    match way:
+        case "reset":
+            answer = await confirm(api, token)
+        case "new password":
+            answer = await api.post(CONFIRM, json={"token": token, "new_password": NEW_PASSWORD})
+        case _:
+            answer = await api.post(CONFIRM, json={"token": token})
+    assert answer.status_code in (200, 204), answer.text
+    assert await profile(stranger.user_id) == dict.fromkeys(SAID, "")
+    if way != "token alone":
+        owner = (await api.post(SIGNIN, json={"email": email, "password": NEW_PASSWORD})).json()
+        seen = (await api.get(f"{ACCESS}/me", headers=bearer(owner))).json()
+        assert {seen[name] for name in (*given, "locale")} == {""}
+
+
+async def test_the_owner_keeps_their_profile(api: httpx.AsyncClient, stranger: Stranger) -> None:
+    """Who shows that the account is theirs, and who resets a password later, loses nothing they said."""
+    await User.objects.filter(pk=stranger.user_id).aupdate(**SAID)
+    email = stranger.member["email"]
+    await delivered()
+    token = await token_for(api, "email/verify/resend", email)
+    assert (await api.post(CONFIRM, json={"token": token}, headers=bearer(stranger.pair))).status_code == 204
+    assert await profile(stranger.user_id) == SAID
+    assert (await confirm(api, await token_for(api, "password/reset", email))).status_code == 204
+    assert await profile(stranger.user_id) == SAID
+
+
+@pytest.mark.parametrize("used", [False, True])
+async def test_what_staff_gave_an_account_that_nobody_was_in_stays(api: httpx.AsyncClient, used: bool) -> None:
+    """Without a password, another way in and any act, no stranger can have said it; with one act they can."""
+    user = await User.objects.acreate(email="made@example.com", password="!none", **SAID)
+    if used:
+        who = {"actor_id": user.pk, "user_id": user.pk}
+        await AuditEvent.objects.acreate(id=new_id(), at=clock.now(), event="sign_up", outcome="success", **who)
+    assert (await confirm(api, await token_for(api, "password/reset", user.email))).status_code == 204
+    assert await profile(user.pk) == (dict.fromkeys(SAID, "") if used else SAID)
 
 
 @pytest.mark.parametrize("way", ["password and code", "on the page", "session"])

@@ -120,3 +120,7 @@ def test_search_finds_names_as_they_are_written(client: Client, root: User, make
         assert found(query) == [emile], query
     for query in ("\u00c9mile nobody", "emile", "%", "_"):
         assert found(query) == [], query
+    for column in ("given_name", "family_name", "preferred_username"):
+        other = make_user(name="", **{column: f"Ing\u00e9 {column}"})
+        for query in (f"NG\u00c9 {column[:5]}", column.upper()):
+            assert found(query) == [other], query

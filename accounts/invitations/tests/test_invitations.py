@@ -213,7 +213,13 @@ async def test_a_stranger_voids_no_invitation(
     api: httpx.AsyncClient, as_inviter: Call, make_user: MakeUser, sign_in: SignIn
 ) -> None:
     """Who has signed up with the address and not proved it is out: the link is the first proof, with its roles."""
-    user = await sync_to_async(make_user)(email=INVITED, name="Stranger")
+    said_of_self = {
+        "given_name": "Stran",
+        "family_name": "Ger",
+        "preferred_username": "admin",
+        "zoneinfo": "Asia/Tokyo",
+    }
+    user = await sync_to_async(make_user)(email=INVITED, name="Stranger", language="fr", **said_of_self)
     stranger = await sign_in(user)
     await Group.objects.acreate(name="editors")
     token = await invited(as_inviter, roles=["editors"])
@@ -225,7 +231,8 @@ async def test_a_stranger_voids_no_invitation(
     assert await sign_in_status(api, INVITED, NEW_PASSWORD) == 200
     await user.arefresh_from_db()
     assert user.email_verified_at is not None
-    assert user.name != "Stranger"
+    assert {getattr(user, field) for field in (*said_of_self, "language")} == {""}
+    assert user.name == answer.json()["name"] != "Stranger"
     event = await AuditEvent.objects.aget(event="invitation_accepted")
     assert event.details["first_proof"] is True
     assert said(await signed_up(api, token)) == (400, "invalid_invitation")

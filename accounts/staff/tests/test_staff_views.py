@@ -446,6 +446,28 @@ async def test_search_and_filters(
     assert len(await found("")) == len(await found("search=&is_active=&role=&cursor=")) == 4
 
 
+@pytest.mark.parametrize("column", ["name", "given_name", "family_name", "preferred_username"])
+async def test_search_looks_at_every_name(make: Callable[..., Any], enter: Callable[..., Any], column: str) -> None:
+    """Any part of any name finds a person, in any case of any letters."""
+    call = await enter(await make(is_superuser=True, email="root@example.com", name="Root"))
+    carla = await make(email="carla@example.com", **{"name": "", column: "Carla M\u00fcller-L\u00fcd"})
+    await make(email="other@example.com", name="Other", given_name="Other", family_name="100%")
+    for text in ("m\u00fcll", "M\u00dcLLER", "ARLA l\u00fcd", "carla@ m\u00dcl"):
+        answer = await call("GET", f"{USERS}?search={text}")
+        assert [row["email"] for row in answer.json()["results"]] == [carla.email], text
+    for text in ("muller", "carla nobody", "Europe"):
+        assert (await call("GET", f"{USERS}?search={text}")).json()["results"] == []
+
+
+def test_a_search_is_one_walk(django_assert_num_queries: DjangoAssertNumQueries) -> None:
+    """Each word is one condition on the row of the person; no other table is joined."""
+    with django_assert_num_queries(1) as run:
+        assert list(User.objects.get_queryset().search("carla m\u00fcller")) == []
+    statement = run.captured_queries[0]["sql"]
+    assert " JOIN " not in statement
+    assert "zoneinfo" not in statement.partition(" WHERE ")[2]
+
+
 @pytest.mark.parametrize(
     "query",
     [

@@ -1,12 +1,18 @@
 """What people say of themselves beside their address: what is accepted, who sees it, and when."""
 
+import re
+import tomllib
+import zoneinfo
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
 import pytest
+from django.conf import settings
+from django.core.exceptions import ValidationError
 
 from accounts.audit.models import AuditEvent
-from accounts.profile import FIELDS, fitting, places, zones
+from accounts.profile import FIELDS, fitting, places, validate_zone, zones
 from accounts.users.models import User
 from conftest import bearer
 
@@ -19,6 +25,40 @@ def test_zones_fit_their_column() -> None:
     assert max(map(len, zones())) <= 64
     assert {"Europe/Berlin", "America/Argentina/Buenos_Aires"} <= set(places()) <= zones()
     assert not {"Etc/GMT+1", "UTC", "US/Pacific"} & set(places())
+
+
+@pytest.mark.parametrize("zone", ["", "UTC", "GMT+0", "Europe/Kyiv", "Europe/Kiev", "America/Buenos_Aires"])
+def test_zones_of_the_database_are_taken(zone: str) -> None:
+    """So are the older names, which are links to others."""
+    validate_zone(zone)
+
+
+@pytest.mark.parametrize(
+    "zone", ["localtime", "Factory", "posixrules", "leapseconds", "europe/berlin", "Europe", "../UTC"]
+)
+def test_what_is_no_zone_of_the_database_is_refused(zone: str) -> None:
+    """The folder on a machine has more files: its own zone and the one of nowhere say nothing to a client."""
+    with pytest.raises(ValidationError):
+        validate_zone(zone)
+
+
+@pytest.fixture
+def no_folder() -> Iterator[None]:
+    """Take the machine's folder of zones away."""
+    before = zoneinfo.TZPATH
+    zoneinfo.reset_tzpath(to=())
+    yield
+    zoneinfo.reset_tzpath(to=before)
+
+
+@pytest.mark.usefixtures("no_folder")
+def test_zones_are_known_without_the_machine() -> None:
+    """Where the machine has no folder of zones, the package has all of them; so the product requires it everywhere."""
+    known = zones.__wrapped__()
+    assert {"Europe/Berlin", "Europe/Kiev", "UTC"} <= known
+    assert not {"localtime", "Factory"} & known
+    project = tomllib.loads((settings.BASE_DIR / "pyproject.toml").read_text())["project"]
+    assert any(re.fullmatch(r"tzdata>=[\d.]+", one) for one in project["dependencies"])
 
 
 @pytest.mark.parametrize(
