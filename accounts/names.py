@@ -13,6 +13,12 @@ MAX_RAW_LENGTH: Final = 4 * MAX_LENGTH
 # Controls, line separators, lone surrogates, and the bidirectional overrides that make a name read as another one
 # in a log or an admin list (Unicode TR 36 §2.3). Joiners stay: Persian and Indic names need them.
 _REFUSED: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+# Letters, marks and a symbol that are drawn as nothing: fillers of Hangul and Khmer, the empty Braille pattern, what
+# joins or varies a character before it. Spaces, format characters and unassigned ones are known by their category.
+_EMPTY: Final = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0000-\U000e0fff]"
+)
+_UNSEEN: Final = frozenset({"Cf", "Cn", "Zs"})
 
 
 def normalise(name: str) -> str:
@@ -22,11 +28,16 @@ def normalise(name: str) -> str:
     return unicodedata.normalize("NFC", name).strip()
 
 
+def is_unseen(name: str) -> bool:
+    """Return whether a name has characters, and none of them is seen: beside it there would be nothing to read."""
+    return bool(name) and all(unicodedata.category(c) in _UNSEEN or _EMPTY.match(c) for c in name)
+
+
 def validate(name: str) -> None:
-    """Refuse control characters and more than 150 characters.
+    """Refuse control characters, more than 150 characters, and a name of which nothing is seen; "" is none.
 
     Raises:
-        ValidationError: Django's, with code ``name_too_long`` or ``name_character``.
+        ValidationError: Django's, with code ``name_too_long``, ``name_character`` or ``name_unseen``.
     """
     if len(name) > MAX_LENGTH:
         message = gettext("A name has at most {most} characters.").format(most=MAX_LENGTH)
@@ -36,3 +47,5 @@ def validate(name: str) -> None:
             character=f"U+{ord(bad[0]):04X}"
         )
         raise ValidationError(message, code="name_character")
+    if is_unseen(name):
+        raise ValidationError(gettext("Nothing of this name can be seen: type letters."), code="name_unseen")

@@ -33,7 +33,7 @@ from ironauth.infrastructure.db.compiled import CompiledDelete, Param
 class Fate(enum.StrEnum):
     """What happens to the rows of a model, or to a column of the user."""
 
-    REMOVED = "removed"  # they are deleted; a column gets its default, where somebody could have set it
+    REMOVED = "removed"  # they are deleted; a column of text is emptied, where somebody could have set it
     ENDED = "ended"  # they stay, and the new password makes them worth nothing; a column is written anew
     KEPT = "kept"  # they open nothing
 
@@ -46,7 +46,7 @@ class Rule(NamedTuple):
 
 
 _SAID: Final = Rule(Fate.REMOVED, "A stranger said it of themselves, and applications are told it.")
-_SINCE: Final = Rule(Fate.KEPT, "It says when the account was made and used, whoever it was.")
+_SINCE: Final = Rule(Fate.KEPT, "It says when the account was made and used, also of who came first.")
 _BY_STAFF: Final = Rule(Fate.KEPT, "Staff alone set it.")
 _TERMS: Final = Rule(Fate.KEPT, "It says what was accepted when the account was made; nobody is asked anew.")
 #: What happens to each column of the user's own row.

@@ -55,6 +55,7 @@ class Note(_Coded):
     HASH_COSTS = UnusableHashError.COSTS, "password hash beyond the bounds of its costs: they choose one by mail"
     HASH_NOT_ALLOWED = UnusableHashError.NOT_ALLOWED, "salted SHA, which IRONAUTH_SALTED_SHA_HASHES=1 takes over"
     NAME_CHANGED = "name_changed", "name shortened, or without characters that a name may not have"
+    PROFILE = "profile", "first or last name, user name or time zone that no account here may have"
     TOTP_UNSUPPORTED = "totp_unsupported", "authenticator app of another digest, length or period: they set it up anew"
     TOTP_SECRET = (
         "totp_secret_length",
@@ -86,7 +87,7 @@ class Person(msgspec.Struct, frozen=True, kw_only=True):
     email: str
     email_verified: bool = False
     name: str = ""
-    profile: Mapping[str, str] = msgspec.field(default_factory=dict)
+    profile: Mapping[str, Any] = msgspec.field(default_factory=dict)
     is_active: bool = True
     created_at: datetime | None = None
     password_hash: str | None = None
@@ -130,7 +131,7 @@ def text(row: Mapping[str, Any], *names: str) -> str:
     return ""
 
 
-def profile_of(row: Mapping[str, Any], **fields: str) -> dict[str, str]:
+def profile_of(row: Mapping[str, Any], **fields: str) -> dict[str, Any]:
     """Return what a record says of somebody's profile, by the names that ``accounts.profile`` has for it.
 
     A user name that is an address is left out: it is their e-mail address, which says nothing new.
@@ -140,10 +141,16 @@ def profile_of(row: Mapping[str, Any], **fields: str) -> dict[str, str]:
         **fields: The field's name in the export, where it is not the claim's of OpenID Connect Core §5.1.
     """
     called = {"language": "locale", **{name: name for name in FIELDS}, **fields}
-    told = {name: text(row, field) for name, field in called.items()}
-    if "@" in told["preferred_username"]:
+    told = {name: _said(row, field) for name, field in called.items()}
+    if "@" in str(told["preferred_username"]):
         told["preferred_username"] = ""
-    return {name: value for name, value in told.items() if value}
+    return {name: value for name, value in told.items() if value not in ("", None)}
+
+
+def _said(row: Mapping[str, Any], name: str) -> Any:
+    """Return a field as text; what is neither text nor a number as it is, which no account may have."""
+    value = row.get(name)
+    return value if isinstance(value, (bool, dict, list)) else text(row, name)
 
 
 def flag(row: Mapping[str, Any], name: str, default: bool = False) -> bool:

@@ -106,6 +106,9 @@ def judged(person: Person, seen: set[bytes]) -> Person | Refused:
             return Refused(person.external_id, reason)
         seen.add(digest)
     name, notes = _name(person.name)
+    profile = fitting(person.profile)
+    if any(field != "language" and field not in profile for field in person.profile):
+        notes |= {Note.PROFILE}
     secret = person.totp_secret
     if secret is not None and not LEAST_SECRET_BYTES <= len(secret) <= MOST_SECRET_BYTES:
         secret, notes = None, notes | {Note.TOTP_SECRET}
@@ -114,7 +117,7 @@ def judged(person: Person, seen: set[bytes]) -> Person | Refused:
         email=email,
         email_verified=person.email_verified,
         name=name,
-        profile=fitting(person.profile),
+        profile=profile,
         is_active=person.is_active,
         created_at=person.created_at,
         password_hash=person.password_hash,
@@ -130,7 +133,8 @@ def _name(given: str) -> tuple[str, frozenset[Note]]:
         names.validate(name)
     except ValidationError:
         kept = "".join(c for c in name if unicodedata.category(c) not in ("Cc", "Cf", "Cs", "Zl", "Zp"))
-        return names.normalise(kept[: names.MAX_LENGTH]), frozenset({Note.NAME_CHANGED})
+        kept = names.normalise(kept[: names.MAX_LENGTH])
+        return "" if names.is_unseen(kept) else kept, frozenset({Note.NAME_CHANGED})
     return name, frozenset({Note.NAME_CHANGED} if len(given) > names.MAX_RAW_LENGTH else ())
 
 

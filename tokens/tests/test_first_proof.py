@@ -208,12 +208,12 @@ SAID = {
 
 async def profile(user_id: uuid.UUID) -> dict[str, Any]:
     """Return the columns in which an account says who its person is."""
-    return await User.objects.values(*SAID).aget(pk=user_id)
+    return dict(await User.objects.values(*SAID).aget(pk=user_id))
 
 
 @pytest.mark.parametrize("way", ["reset", "new password", "token alone"])
 async def test_what_a_stranger_said_of_themselves_goes(api: httpx.AsyncClient, stranger: Stranger, way: str) -> None:
-    """Names, zone and language of whoever came first are told to nobody after the first proof."""
+    """Names, zone and language of who came first are told to nobody after the first proof."""
     given = {name: value for name, value in SAID.items() if name != "language"}
     assert (await api.patch(f"{ACCESS}/me", json=given, headers=bearer(stranger.pair))).status_code == 200
     chosen = await api.put(f"{ACCESS}/me/language", json={"language": "fr"}, headers=bearer(stranger.pair))

@@ -65,6 +65,25 @@ def test_people_keep_what_they_had(run: Import) -> None:
     assert event.details["counts"] == ["created: 2", "no_password: 1"]
 
 
+@pytest.mark.parametrize("value", [True, ["Ann"], {"a": 1}, "a\x00b", "\u202eann", "\ud800", "\u200b", "x" * 151])
+def test_what_is_left_out_of_a_profile_is_reported(run: Import, tmp_path: Path, value: Any) -> None:
+    """The person comes without that field, and the report has a note of it; others have none."""
+    run(row(1, given_name=value, family_name="Lee"), row(2, given_name="Ann", language="xx"), row(3, given_name=None))
+    first, second, third = User.objects.order_by("email_key")
+    assert (first.given_name, first.family_name) == ("", "Lee")
+    assert (second.given_name, third.given_name) == ("Ann", "")
+    told = map(json.loads, (tmp_path / "report.jsonl").read_text().splitlines())
+    assert [line["id"] for line in told if "profile" in line["notes"]] == ["1"]
+
+
+def test_a_name_of_which_nothing_is_seen_is_reported(run: Import, tmp_path: Path) -> None:
+    """It is none, as on every other way in."""
+    run(row(1, name="\u3164\u200b"), row(2, name="Ann\u200d"))
+    assert list(User.objects.order_by("email_key").values_list("name", flat=True)) == ["", "Ann\u200d"]
+    told = map(json.loads, (tmp_path / "report.jsonl").read_text().splitlines())
+    assert [line["id"] for line in told if "name_changed" in line["notes"]] == ["1"]
+
+
 def test_apps_of_old_systems(run: Import, tmp_path: Path) -> None:
     """A secret of 80 to 640 bits moves; a shorter or longer one stays behind, counted with a note of its own."""
     sizes = {1: 15, 2: 16, 3: 128, 4: 130}  # characters of Base32: 72, 80, 640 and 648 bits in whole bytes

@@ -21,6 +21,19 @@ def test_names_that_forge_lines_or_are_too_long_are_refused(name: str) -> None:
         names.validate(names.normalise(name))
 
 
+UNSEEN = ("\u200b", "\u3164", "\ufeff\u200f", "\u200d", "\u2800", "\U000e0041\U000e007f", "\u115f \u1160", "\ufe0f")
+
+
+@pytest.mark.parametrize("name", UNSEEN)
+def test_names_of_which_nothing_is_seen_are_refused(name: str) -> None:
+    """One letter beside them makes a name; joiners inside one stay."""
+    with pytest.raises(ValidationError) as caught:
+        names.validate(names.normalise(name))
+    assert caught.value.code == "name_unseen"
+    for seen in ("a", "\u674e", "\u0645", "\U0001f600"):
+        names.validate(names.normalise(f"{seen}{name}"))
+
+
 def test_names_are_stored_composed_and_trimmed() -> None:
     """One name has one spelling in the database."""
     assert names.normalise("  Jose\u0301 ") == "José"
