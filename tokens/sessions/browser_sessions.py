@@ -7,7 +7,7 @@ live is left out and forgotten; so is one that is named by a cookie this server 
 
 import dataclasses
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -19,7 +19,7 @@ from accounts.users.outputs import Account
 from ironauth.config import cookies as cookie_names
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.errors import DomainError, NotAuthenticated
-from ironauth.infrastructure.http import cookies
+from ironauth.infrastructure.http import client_context, cookies
 from ironauth.infrastructure.http.client_context import ClientContext
 from tokens.sessions import sso_session
 from tokens.sessions import units as sessions
@@ -165,17 +165,18 @@ def store(
 def kept_by_last_step(own: StoredSession, browser: str) -> SsoCookie | None:
     """Return the SSO session that was opened by the step that moved this session on last; None for any other step.
 
-    It is as it was then: one in which the person has signed in meanwhile belongs to who has. And for this browser
-    alone: its cookie is never refreshed, so that who had it by a copied token would be found out by nobody. 2 queries.
+    It is as it was then: one in which the person has signed in meanwhile belongs to who has. And for the browser alone
+    in which it was opened: its cookie is never refreshed, so that who had it by a copied token would be found out by
+    nobody. 1 query.
 
     Args:
         own: The session of the account's pages, as it is now.
         browser: What our pages know the browser by; "" for nothing.
     """
     known = sessions.browser_mac(browser)
-    if own.rotated_at is None or not known or not Session.objects.filter(pk=own.id, browser=known).exists():
+    if own.rotated_at is None or not known:
         return None
-    same = {"user_id": own.account.id, "amr": own.amr, "authenticated_at": own.authenticated_at}
+    same = {"user_id": own.account.id, "amr": own.amr, "authenticated_at": own.authenticated_at, "browser": known}
     found = Session.objects.filter(goes_on_from=own.id, created_at=own.rotated_at, **same).live(clock.now())
     row = found.order_by().values_list("pk", "secret", "master_key_id").first()
     if row is None:
@@ -184,6 +185,33 @@ def kept_by_last_step(own: StoredSession, browser: str) -> SsoCookie | None:
     return sso_session.parse_cookie(
         sso_session.mint_cookie(session_id=session_id, secret=bytes(secret), master_key_id=key_id)
     )
+
+
+def kept_elsewhere(own: StoredSession) -> bool:
+    """Return whether another browser than the one that asks has gone on from this session within the last grace.
+
+    A browser that our pages do not know is no browser's other self: what it has not opened was opened elsewhere.
+    1 query.
+
+    Args:
+        own: The session of the account's pages, of which an older token is shown.
+    """
+    since = clock.now() - timedelta(seconds=settings.IRONAUTH_REFRESH_GRACE_S)
+    opened = Session.objects.filter(goes_on_from=own.id, created_at__gt=since).order_by()
+    known = sessions.browser_mac(client_context.current_browser())
+    return (opened.exclude(browser=known) if known else opened).exists()
+
+
+def note_origin(session_id: UUID, origin: StoredSession, *, browser: str) -> None:
+    """Note which session of the account's pages an SSO session goes on from, and which browser has opened it. 1 query.
+
+    Args:
+        session_id: The SSO session.
+        origin: The session that it goes on from, and may outlive.
+        browser: What our pages know the browser by; "" for nothing.
+    """
+    known = sessions.browser_mac(browser)
+    Session.objects.filter(pk=session_id).update(goes_on_from=origin.id, browser=known)
 
 
 def note(session_id: UUID, browser: str) -> None:

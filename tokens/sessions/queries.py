@@ -262,16 +262,6 @@ def advance(session: StoredSession, *, now: datetime, idle_end: datetime) -> Sto
     )
 
 
-def note_origin(session_id: UUID, origin: StoredSession) -> None:
-    """Note which session of the account's pages an SSO session goes on from. 1 query.
-
-    Args:
-        session_id: The SSO session.
-        origin: The session that it goes on from, and may outlive.
-    """
-    Session.objects.filter(pk=session_id).update(goes_on_from=origin.id)
-
-
 def that_go_on_from(session_ids: Collection[UUID]) -> list[UUID]:
     """Return the sessions that began in one of these or go on from it, over or not. 1 query.
 

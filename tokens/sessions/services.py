@@ -24,7 +24,6 @@ from tokens.sessions.outputs import SessionOut, TokenPair
 from tokens.sessions.refresh import queries as refresh_queries
 from tokens.sessions.refresh import units as refresh_units
 from tokens.sessions.refresh.queries import Outcome
-from tokens.sessions.refresh.units import SESSION_OVER
 
 log = get_logger()
 
@@ -52,7 +51,7 @@ async def refresh(*, token: str, address: str = "") -> TokenPair:
     event("refresh", outcome=rotation.outcome.value, session_id=str(parsed.session_id))
     if rotation.opened is None:
         await rate_limits.admit(rate_limits.REFRESH, address=address)
-        raise InvalidRefreshToken(session_over=rotation.outcome in SESSION_OVER)
+        raise InvalidRefreshToken(session_over=rotation.session_over)
     return token_pair(rotation.opened, key, mark)
 
 
@@ -157,6 +156,7 @@ async def sign_out_by_refresh_token(*, token: str) -> None:
     found = await database().read(refresh_queries.session_of, parsed=parsed) if parsed is not None else None
     if found is None:
         raise InvalidRefreshToken
+    await database().write(refresh_units.of_replaced_cookie, token)  # after it nothing shows the token any more
     await sign_out(session_id=found.id, user_id=found.account.id, actor_id=found.actor_id)
 
 

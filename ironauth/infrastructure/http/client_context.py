@@ -310,6 +310,12 @@ def browser_of(request: HttpRequest | Request) -> str:
     return browser if _DEVICE.fullmatch(browser) else ""
 
 
+def current_browser() -> str:
+    """Return what our pages know the browser of the request being answered by, also on a pool's thread; "" as above."""
+    request = _request.get()
+    return browser_of(request) if request is not None else ""
+
+
 def kept_device_of(request: HttpRequest | Request) -> str:
     """Return the secret of a browser that was kept; "" without the cookie, and where IRONAUTH_KEEP_DEVICE_DAYS is 0."""
     if not live.IRONAUTH_KEEP_DEVICE_DAYS:

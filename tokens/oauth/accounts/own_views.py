@@ -21,6 +21,7 @@ from tokens.oauth.accounts.units import Here
 from tokens.oauth.accounts.views import id_of
 from tokens.oauth.authorize import pages as authorize_pages
 from tokens.oauth.authorize import responses
+from tokens.oauth.authorize import state as authorization_state
 from tokens.oauth.authorize.request import Unanswerable
 from tokens.oauth.authorize.sign_up_views import destination
 from tokens.oauth.authorize.views import EXPIRED, OAuthPage
@@ -44,7 +45,7 @@ class AccountsPage(OAuthPage):
         if cookies.name_of(ACTING) in request.COOKIES:  # staff who act as somebody have one account here
             return responses.on_to_account(reverse("email-pages:security-page"))
         here = await _here(request)
-        return _listed(here, there) if here else _sign_in(there)
+        return _listed(request, here, there) if here else _sign_in(there)
 
     @extend_schema(exclude=True)
     async def post(self, request: ApiRequest) -> HttpResponse:
@@ -63,6 +64,8 @@ class AccountsPage(OAuthPage):
             if field and not here:  # all of them have ended meanwhile
                 return _sign_in(there)
             raise Unanswerable(EXPIRED)
+        if field in ("account", "other") and not client_context.browser_of(request):  # its cookie has expired meanwhile
+            return _listed(request, here, there)
         if field == "account":
             return await _switched(request, here, meant, there)
         if field == "other":
@@ -123,7 +126,7 @@ async def _switched(request: ApiRequest, here: Sequence[Here], meant: Here, ther
             here = await _here(request)
             again = units.of(here, meant.session.id)
             if again is None or again.held is None:
-                return _listed(here, there) if here else _sign_in(there)
+                return _listed(request, here, there) if here else _sign_in(there)
             stays = await _open(request, response, again.held, here) if again.own is None else None
     others = [one.held for one in here if one.held is not None and one.held.cookie != meant.held.cookie]
     browser_sessions.give(response, [meant.held, *others])
@@ -147,7 +150,7 @@ async def _beside(request: ApiRequest, here: Sequence[Here], there: str) -> Http
         try:
             stays, own = await database().write(units.beside, here, token=token, context=context)
         except units.MovedOn:
-            return _listed(here, there)
+            return _listed(request, here, there)
     if own is not None:
         transport.set_cookies(response, token_pair(own, key, mark))
     if stays is not None:
@@ -164,16 +167,20 @@ async def _signed_out(request: ApiRequest, here: Sequence[Here], ended: Sequence
     """Sign out of these accounts, and show those that are left."""
     await database().write(units.sign_out, ended)
     rest = [one for one in here if one not in ended]
-    response = _listed(rest, there, signed_out=True) if rest else _sign_in(there)
+    response = _listed(request, rest, there, signed_out=True) if rest else _sign_in(there)
     if any(one.own is not None for one in ended):
         cookies.clear(response)
     browser_sessions.forget(request, response, [one.held for one in rest if one.held is not None])
     return response
 
 
-def _listed(here: Sequence[Here], there: str, *, signed_out: bool = False) -> HttpResponse:
+def _listed(request: ApiRequest, here: Sequence[Here], there: str, *, signed_out: bool = False) -> HttpResponse:
+    """Show the accounts, and know this browser again: what keeps an account is opened in a known one alone."""
     seen = [(one.session, logout_request.confirmation(one.session.id), one.own is not None) for one in here]
-    return authorize_pages.own_accounts(seen, there=there, signed_out=signed_out)
+    response = authorize_pages.own_accounts(seen, there=there, signed_out=signed_out)
+    browser = authorization_state.browser_of(request) or authorization_state.new_browser()
+    authorization_state.remember_browser(response, browser)
+    return response
 
 
 def _sign_in(there: str) -> HttpResponse:

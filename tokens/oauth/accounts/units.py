@@ -12,7 +12,6 @@ from uuid import UUID
 
 from ironauth.infrastructure.http.client_context import ClientContext
 from tokens.sessions import browser_sessions, refresh_token, sso_session
-from tokens.sessions import queries as session_queries
 from tokens.sessions.browser_sessions import BrowserSession
 from tokens.sessions.ends import queries as session_ends
 from tokens.sessions.models import FIRST_PARTY_CLIENT
@@ -92,14 +91,16 @@ def go_on(
     Raises:
         NotAuthenticated: A session is over.
     """
-    stays = keep(here, context=context, chosen=chosen)
+    stays = keep(here, context=context, browser=browser, chosen=chosen)
     opened = going_on.at_the_pages(chosen.session, context=context)
     upstream.note_same(session_id=chosen.session.id, as_session_id=opened.session_id)
     browser_sessions.note(opened.session_id, browser)
     return opened, stays.cookie if stays is not None else None
 
 
-def keep(here: Sequence[Here], *, context: ClientContext, chosen: BrowserSession | None = None) -> Kept | None:
+def keep(
+    here: Sequence[Here], *, context: ClientContext, browser: str, chosen: BrowserSession | None = None
+) -> Kept | None:
     """Open an SSO session for the account of the account's pages where it has none in the browser, and return it.
 
     It lives no longer than the session that it goes on from. Where the browser has too many, the last one that it names
@@ -108,6 +109,7 @@ def keep(here: Sequence[Here], *, context: ClientContext, chosen: BrowserSession
     Args:
         here: The accounts of the browser.
         context: Where the request comes from.
+        browser: What our pages know the browser by: an older token that another one shows is found out at once.
         chosen: The SSO session that is gone on from, which stays.
 
     Raises:
@@ -122,7 +124,7 @@ def keep(here: Sequence[Here], *, context: ClientContext, chosen: BrowserSession
     cookie, stored = sso_session.parse_cookie(opened.refresh_token), opened.stored
     assert cookie is not None
     assert stored is not None
-    session_queries.note_origin(opened.session_id, own)
+    browser_sessions.note_origin(opened.session_id, own, browser=browser)
     upstream.note_same(session_id=own.id, as_session_id=opened.session_id)
     return Kept(cookie, stored.last_used_at)
 
@@ -157,7 +159,7 @@ def beside(
         if again is None:
             raise MovedOn
         return again, refresh_queries.as_it_is(own)
-    stays = keep(here, context=context)
+    stays = keep(here, context=context, browser=context.browser)
     moved = refresh_queries.moved_on(own, now=stays.at) if stays is not None else None
     if stays is None or moved is None:
         raise MovedOn

@@ -4,7 +4,7 @@ Every outcome is a return value, even a refusal: a unit that raised would roll b
 token calls for (security-bar finding 11). The service raises after the commit.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final, NamedTuple
 from uuid import UUID
@@ -19,7 +19,7 @@ from ironauth.infrastructure.db.unit_of_work import about_to_commit, raise_if_ti
 from ironauth.infrastructure.telemetry.logs import get_logger
 from tokens.protocol import scope_set
 from tokens.resources.queries import Aim, aimed
-from tokens.sessions import ending, refresh_token
+from tokens.sessions import browser_sessions, ending, refresh_token
 from tokens.sessions import queries as session_queries
 from tokens.sessions import units as sessions
 from tokens.sessions.acting import units as acting
@@ -39,12 +39,19 @@ SESSION_OVER = frozenset({Outcome.REUSE, Outcome.EXPIRED, Outcome.REVOKED, Outco
 class Rotation:
     """The outcome of a refresh; ``opened`` exactly when it is ROTATED or GRACE.
 
-    ``aim``: what the access token is for; None for this server's own audience.
+    ``aim``: what the access token is for; None for this server's own audience. ``on_its_way``: whether the session has
+    ended so short ago that the browser may have other cookies by now.
     """
 
     outcome: Outcome
     opened: OpenedSession | None = None
     aim: Aim | None = None
+    on_its_way: bool = False
+
+    @property
+    def session_over(self) -> bool:
+        """Return whether the session that the token names is over, and its cookies are worth clearing."""
+        return self.outcome in SESSION_OVER and not self.on_its_way
 
 
 class Wanted(NamedTuple):
@@ -92,8 +99,8 @@ def rotate(
     if rotation is None:  # lost the race between SELECT and UPDATE: the winner's row decides
         session = session_queries.find(parsed.session_id)
         rotation = _rotate(session, parsed, client_id, wanted, idle_s, grace_s) or Rotation(Outcome.REVOKED)
-    if session is not None and _is_copy(session, parsed, rotation.outcome):
-        _used_afterwards(session)
+    if session is not None and _is_copy(session, parsed, rotation.outcome) and not _used_afterwards(session, parsed):
+        rotation = replace(rotation, on_its_way=session.revoked_at is not None)
     if session is not None and session.actor_id is not None and rotation.outcome is Outcome.INACTIVE:
         with transaction.atomic():
             acting.lose(session_id=session.id, user_id=session.account.id, actor_id=session.actor_id)
@@ -114,7 +121,7 @@ def _rotate(
         return Rotation(refusal or Outcome.UNKNOWN)
     now = clock.now()
     is_current = parsed.generation == session.generation
-    if not is_current and not in_grace(session, parsed, now, grace_s):
+    if not is_current and _is_late(session, parsed, grace_s):
         return _reused(session)
     if not wanted.scopes <= scope_set(session.scope):
         return Rotation(Outcome.WIDER)
@@ -165,10 +172,10 @@ def of_replaced_cookie(token: str) -> Named | None:
     if refusal in (Outcome.UNKNOWN, Outcome.FORGED):
         return None
     if refusal is not None and _is_copy(session, parsed, refusal):
-        _used_afterwards(session)
+        _used_afterwards(session, parsed)
         return None
     is_current = parsed.generation == session.generation
-    if refusal is None and not is_current and not session.dpop_jkt and not in_grace(session, parsed, clock.now()):
+    if refusal is None and not is_current and not session.dpop_jkt and _is_late(session, parsed):
         _reused(session)
         return None
     return Named(session.id, is_current)
@@ -192,26 +199,44 @@ def _is_copy(session: StoredSession, parsed: ParsedRefreshToken, outcome: Outcom
     return outcome is Outcome.REVOKED or (outcome is Outcome.EXPIRED and parsed.generation != session.generation)
 
 
-def _used_afterwards(session: StoredSession) -> None:
+def _is_late(session: StoredSession, parsed: ParsedRefreshToken, grace_s: int = 0) -> bool:
+    """Return whether an older token is shown after the grace, or by another browser than has gone on since."""
+    return not in_grace(session, parsed, clock.now(), grace_s) or _is_elsewhere(session)
+
+
+def _is_elsewhere(session: StoredSession) -> bool:
+    """Return whether another browser has just gone on from a session of the account's pages: it has a copy. 1 query."""
+    return session.client_id == FIRST_PARTY_CLIENT and browser_sessions.kept_elsewhere(session)
+
+
+def _used_afterwards(session: StoredSession, parsed: ParsedRefreshToken) -> bool:
     """End what goes on from a session of the account's pages that has ended, and whose token is used all the same.
 
-    Its browser has other cookies since: somebody else has a copy, or has made the browser's own one a copy. Requests
-    that were on their way at that moment mean nothing. 1 query, and what ending takes.
+    Its browser has other cookies since: somebody else has a copy, or has made the browser's own one a copy. A request
+    that was on its way at that moment means nothing: it has a token that was good then, and comes from the browser that
+    has gone on, if one has. 2 queries, and what ending takes.
 
     Raises ``Unavailable``, and ends nothing, as ``_reused`` does.
+
+    Returns:
+        Whether the token was judged; False of a request that was on its way.
     """
+    now = clock.now()
     grace = timedelta(seconds=settings.IRONAUTH_REFRESH_GRACE_S)
     if session.client_id != FIRST_PARTY_CLIENT:
-        return
-    if session.revoked_at is not None and session.revoked_at + grace > clock.now():
-        return
+        return True
+    if session.revoked_at is not None and session.revoked_at + grace > now:
+        was_good = parsed.generation == session.generation or in_grace(session, parsed, now)
+        if was_good and not _is_elsewhere(session):
+            return False
     if not session_queries.that_go_on_from([session.id]):
-        return
+        return True
     raise_if_timed_out()
     about_to_commit()
     with transaction.atomic():
         if _end_what_goes_on(session):
             _note_reuse(session)
+    return True
 
 
 def _end_what_goes_on(session: StoredSession) -> int:

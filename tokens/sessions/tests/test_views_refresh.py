@@ -1,6 +1,7 @@
 """Refreshing over HTTP: rotation, grace, reuse, and what happens to the cookies."""
 
 import asyncio
+from datetime import timedelta
 from typing import Any
 
 import httpx
@@ -95,13 +96,19 @@ async def test_reuse_ends_the_session_for_good(api: httpx.AsyncClient, pair: Pai
 
 
 async def test_cookies_after_a_refused_refresh(api: httpx.AsyncClient, member: Member) -> None:
-    """Cookies are cleared when the session is over, and left alone when the token names no session of ours."""
+    """Cookies are cleared when the session is over, and left alone when the token names no session of ours.
+
+    So are those of a session that has just ended: a refresh that was on its way then would drop the next session's.
+    """
     await by_cookie(api, member)
     good = api.cookies["refresh_token"]
     api.cookies.clear()
     garbage = await api.post(REFRESH, headers={**SAME_ORIGIN, "Cookie": f"refresh_token={'A' * 70}"})
     assert (garbage.status_code, "set-cookie" in garbage.headers) == (401, False)
     await Session.objects.aupdate(revoked_at=clock.now(), revoke_reason="signed_out")
+    moments_ago = await api.post(REFRESH, headers={**SAME_ORIGIN, "Cookie": f"refresh_token={good}"})
+    assert (moments_ago.status_code, "set-cookie" in moments_ago.headers) == (401, False)
+    await Session.objects.aupdate(revoked_at=clock.now() - timedelta(minutes=1))
     over = await api.post(REFRESH, headers={**SAME_ORIGIN, "Cookie": f"refresh_token={good}"})
     assert over.status_code == 401
     assert all("Max-Age=0" in line for line in cookie_lines(over).values())

@@ -39,8 +39,10 @@ def browser(api: httpx.AsyncClient) -> httpx.AsyncClient:
 
 def with_cookies(browser: httpx.AsyncClient, **cookies: str) -> httpx.AsyncClient:
     """Return another browser, with these cookies alone."""
-    other = httpx.AsyncClient(transport=browser._transport, base_url="http://testserver", cookies=cookies)
+    other = httpx.AsyncClient(transport=browser._transport, base_url="http://testserver")
     other.headers.update(SAME_ORIGIN)
+    for name, value in cookies.items():
+        other.cookies.set(name, value, domain="testserver.local")  # as an answer sets it, which then replaces it
     return other
 
 
@@ -219,17 +221,13 @@ async def test_a_copied_token_that_stays_as_an_account_is_found_out(browser: htt
     assert await AuditEvent.objects.filter(event="refresh_reuse").acount() == 1
 
 
-@pytest.mark.parametrize(("after", "left"), [(5, 1), (60, 0)])
+@pytest.mark.parametrize("after", [5, 60])
 async def test_a_copied_token_of_a_session_that_was_switched_away(
     browser: httpx.AsyncClient,
     client: Any,  # noqa: F811
     after: int,
-    left: int,
 ) -> None:
-    """The session of the pages has ended by the switch: its token, used later, ends what stays of it elsewhere.
-
-    A request that was on its way at the moment of the switch ends nothing.
-    """
+    """The session of the pages has ended by the switch: its token, used afterwards, ends what stays of it elsewhere."""
     anne = await person("anne")
     await at_pages(browser, anne.email)
     thief = with_cookies(browser)
@@ -239,8 +237,8 @@ async def test_a_copied_token_of_a_session_that_was_switched_away(
     assert sorted([one.user_id for one in await live(SSO_CLIENT)], key=str) == sorted([anne.pk, mallory.pk], key=str)
     with clock.shifted(after):
         assert (await browser.post(REFRESH)).status_code == 401
-    assert [one.user_id for one in await live(SSO_CLIENT)].count(anne.pk) == left
-    assert await AuditEvent.objects.filter(event="refresh_reuse", user_id=anne.pk).acount() == 1 - left
+    assert [one.user_id for one in await live(SSO_CLIENT)].count(anne.pk) == 0
+    assert await AuditEvent.objects.filter(event="refresh_reuse", user_id=anne.pk).acount() == 1
 
 
 async def test_two_tabs(browser: httpx.AsyncClient, client: Any) -> None:  # noqa: F811
