@@ -258,8 +258,8 @@ async def test_tabs_by_keyboard_and_without_scripts(open_site: OpenSite, open_pa
     assert await current("aria-current") == "page"
     await expect(page.get_by_label("Superuser")).to_be_visible()
     await tabs.get_by_role("link", name="Name, address, password").click()
-    await page.get_by_label("Name:").fill("Rut")
+    await page.get_by_label("Name:", exact=True).fill("Rut")
     await page.get_by_role("button", name="Save and continue editing").click()
     await expect(page.locator(".messagelist")).to_be_visible()
     assert (await User.objects.aget(pk=root.pk)).is_superuser
-    await expect(page.get_by_label("Name:")).to_have_value("Rut")
+    await expect(page.get_by_label("Name:", exact=True)).to_have_value("Rut")
