@@ -108,7 +108,7 @@ async def confirm_sign_up(
     return account, attempt
 
 
-async def repeat_sign_up_code(*, sign_up: str, email: str, address: str) -> uuid.UUID:
+async def repeat_sign_up_code(*, sign_up: str, email: str, address: str, page: str = "") -> uuid.UUID:
     """Send another message for a page's sign-up; return the token whose code is good now.
 
     It is a new token every time, from whichever of its pages somebody asks, and whether or not the address was taken.
@@ -117,6 +117,7 @@ async def repeat_sign_up_code(*, sign_up: str, email: str, address: str) -> uuid
         sign_up: What `sealed_sign_up` returned.
         email: The address that the page has asked for.
         address: The client's.
+        page: The route of the page that the link opens; "" for the one that goes on nowhere.
 
     Raises:
         Throttled: (429) too many messages were asked for by this client, or for this mailbox.
@@ -125,7 +126,8 @@ async def repeat_sign_up_code(*, sign_up: str, email: str, address: str) -> uuid
         await rate_limits.admit_mail(kind="verification", email=email, address=address)
         key = emails.fold(email)
         user_id, epoch = _opened_sign_up(sign_up, key)
-        return await database().write(email_units.repeat_sign_up_code, key, user_id=user_id, epoch=epoch)
+        unit = email_units.repeat_sign_up_code
+        return await database().write(unit, key, user_id=user_id, epoch=epoch, page=page)
 
 
 async def request_sign_in_code(*, email: str, address: str, page: str = "") -> uuid.UUID:

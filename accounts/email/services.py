@@ -97,20 +97,35 @@ async def reset_password(*, token: str, new_password: str, address: str = "") ->
     get_logger().info("password_reset", user_id=str(found.user_id))
 
 
-async def resend_verification(*, email: str, address: str = "") -> None:
+async def resend_verification(*, email: str, address: str = "", page: str = "") -> uuid.UUID:
     """Have a message sent to the active person who has this address and has not verified it, if there is one.
 
     Args:
         email: The address that was typed.
         address: The client's IP address.
+        page: The route of the page that the link opens; "" for the one that goes on nowhere.
+
+    Returns:
+        The id of the message's token, whether or not anybody has the address.
 
     Raises:
         Throttled: Too many messages were asked for.
     """
     async with answered_evenly():
         await rate_limits.admit_mail(kind="verification", email=email, address=address)
-        user_id = await database().write(email_units.request_verification, emails.fold(email))
+        key = emails.fold(email)
+        user_id, token_id = await database().write(email_units.request_verification, key, page=page)
     get_logger().info("verification_requested", user_id=str(user_id) if user_id else None)
+    return token_id
+
+
+async def verification_of(*, token: str) -> FoundToken | None:
+    """Return whose address the token of a message would confirm; None where it would confirm none.
+
+    Args:
+        token: What the link has brought; not used up, and not counted.
+    """
+    return await database().read(email_tokens.find, token, Purpose.VERIFY_EMAIL)
 
 
 async def confirm_address(

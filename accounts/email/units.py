@@ -70,18 +70,24 @@ def request_reset_on(
     return user_id, token_id
 
 
-def request_verification(key: str, *, actor_id: uuid.UUID | None = None) -> uuid.UUID | None:
+def request_verification(
+    key: str, *, page: str = "", actor_id: uuid.UUID | None = None
+) -> tuple[uuid.UUID | None, uuid.UUID]:
     """The same for an active holder of this address who has not verified it yet.
 
     Args:
         key: The folded address.
+        page: The route of the page that the link opens; "" for the one that goes on nowhere.
         actor_id: The member of staff who asks for somebody else.
+
+    Returns:
+        Who it is, and the token's id.
     """
     holder = user_queries.lock_holder(key)
     waits = holder is not None and holder.is_active and holder.email_verified_at is None
-    user_id, _ = ask(holder if waits else None, Purpose.VERIFY_EMAIL, Kind.VERIFY_EMAIL)
+    user_id, token_id = ask(holder if waits else None, Purpose.VERIFY_EMAIL, Kind.VERIFY_EMAIL, page=page)
     audit.record(Event.VERIFICATION_REQUESTED, actor_id=actor_id, user_id=user_id)
-    return user_id
+    return user_id, token_id
 
 
 def request_sign_in_code(key: str, *, page: str = "") -> uuid.UUID:
@@ -119,7 +125,7 @@ def prove_by_code(found: FoundToken) -> user_queries.Credentials:
     return person
 
 
-def repeat_sign_up_code(key: str, *, user_id: uuid.UUID, epoch: int) -> uuid.UUID:
+def repeat_sign_up_code(key: str, *, user_id: uuid.UUID, epoch: int, page: str = "") -> uuid.UUID:
     """Queue another message for the account that a page's sign-up made; return the new token's id.
 
     Its code, typed, keeps the account's password (``BySignUp``), so the account has to be the one that was made,
@@ -130,12 +136,13 @@ def repeat_sign_up_code(key: str, *, user_id: uuid.UUID, epoch: int) -> uuid.UUI
         key: The folded address that was signed up.
         user_id: The account that the sign-up made; where the address was taken, an id that nobody has.
         epoch: The epoch it was made in, which another password or a deactivation ends.
+        page: The route of the page that the link opens; "" for the one that goes on nowhere.
     """
     user = user_queries.lock(user_id)
     waits = user is not None and user.is_active and user.email_verified_at is None
     same = user is not None and user.email_key == key and user.session_epoch == epoch
     holder = user_queries.Holder(user.pk, user.email, True, None) if user is not None and waits and same else None
-    holder_id, token_id = ask(holder, Purpose.VERIFY_EMAIL, Kind.VERIFY_EMAIL, with_code=True)
+    holder_id, token_id = ask(holder, Purpose.VERIFY_EMAIL, Kind.VERIFY_EMAIL, with_code=True, page=page)
     audit.record(Event.VERIFICATION_REQUESTED, user_id=holder_id)
     return token_id
 

@@ -32,7 +32,7 @@ class QuietSignUp(NamedTuple):
     epoch: int
 
 
-def create_quietly(*, email: str, encoded: str, name: str, with_code: bool = False) -> QuietSignUp:
+def create_quietly(*, email: str, encoded: str, name: str, with_code: bool = False, page: str = "") -> QuietSignUp:
     """Create a person and queue the message that verifies the address.
 
     When the address is taken, its owner gets a message about it, by the same statements.
@@ -42,18 +42,20 @@ def create_quietly(*, email: str, encoded: str, name: str, with_code: bool = Fal
         encoded: The hash of the password.
         name: What the person is called.
         with_code: Whether the message has a code to type, too.
+        page: The route of the page that the link opens; "" for the one that goes on nowhere.
     """
     user = User.objects.hashed(email=email, encoded=encoded, name=name, **terms.kept())
     added = user_queries.add_unless_taken(user)
     holder = user_queries.lock_holder(user.email_key)
     if added:
-        user_id, token_id = email_units.ask(holder, Purpose.VERIFY_EMAIL, Kind.VERIFY_EMAIL, with_code=with_code)
+        purpose, kind = Purpose.VERIFY_EMAIL, Kind.VERIFY_EMAIL
+        user_id, token_id = email_units.ask(holder, purpose, kind, with_code=with_code, page=page)
         audit.record(Event.SIGN_UP, actor_id=user_id, user_id=user_id)
         return QuietSignUp(user_id, token_id, user.pk, user.session_epoch)
     token_id = email_tokens.issue(purpose=Purpose.VERIFY_EMAIL, user_id=None, with_code=with_code)
     recipient = holder.email if holder and holder.is_active else ""
     holder_id = holder.id if holder else None
-    outbox.enqueue(Kind.ACCOUNT_EXISTS, recipient=recipient, user_id=holder_id)
+    outbox.enqueue(Kind.ACCOUNT_EXISTS, recipient=recipient, user_id=holder_id, facts={"waits": with_code})
     audit.record(Event.SIGN_UP, outcome=Outcome.REFUSED, user_id=holder_id)
     return QuietSignUp(None, token_id, user.pk, user.session_epoch)
 

@@ -48,7 +48,7 @@ SCRIPT_HEADERS = {
 class TokenPage(PageLanguage, OpenView):
     """A form with the token of the link, and what came of sending it."""
 
-    parser_classes: ClassVar[list[Any]] = [FormParser]
+    parser_classes = (FormParser,)
     template: ClassVar[str]
     headers: ClassVar[dict[str, str]] = HEADERS
     #: What is said of a link that is of no use.

@@ -86,13 +86,18 @@ def connect(*, provider_id: UUID, begun: Begun, person: UpstreamPerson) -> list[
 
 
 def _linked(*, user_id: UUID, session_id: UUID, slug: str) -> list[str]:
-    """End a person's sessions but this one, after an identity was linked: a stranger may have opened one.
+    """End a person's sessions but this browser's, after an identity was linked: a stranger may have opened one.
+
+    The SSO session that this one began in, or goes on from, is the same browser's: its person has just proved who they
+    are. It stays, with what began there.
 
     Returns:
         The user agents of those that have ended.
     """
     details = {"reason": "identity_linked", "provider": slug}
-    ended = session_ends.end_matching(Q(), user_id=user_id, actor_id=user_id, keep=session_id, details=details)
+    began_in = Session.objects.filter(pk=session_id, parent_id__isnull=False).values("parent_id")
+    others = ~Q(pk__in=began_in)
+    ended = session_ends.end_matching(others, user_id=user_id, actor_id=user_id, keep=session_id, details=details)
     return list(Session.objects.filter(pk__in=ended).values_list("user_agent", flat=True)) if ended else []
 
 

@@ -3,22 +3,29 @@
 GET changes nothing: mail scanners fetch every link.
 """
 
+from typing import Any
+
 from django.conf import settings
 from django.http import HttpResponse
 from django.utils.translation import gettext_noop as _
 from drf_spectacular.utils import extend_schema
 
 from accounts.email import codes
+from accounts.email import services as email_services
 from accounts.errors import InvalidEmailCode, InvalidEmailToken
+from accounts.outbox.tokens import FoundToken
+from accounts.pages.email import VerifyPage
 from ironauth.infrastructure.api.views import ApiRequest
 from ironauth.infrastructure.core.errors import DomainError, NotFound
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.http import client_context
+from tokens.clients.registry import Client
 from tokens.errors import MfaRequired
 from tokens.oauth.authorize import mailed_pages
 from tokens.oauth.authorize import pages as authorize_pages
 from tokens.oauth.authorize import request as authorization_request
 from tokens.oauth.authorize import state as authorization_state
+from tokens.oauth.authorize.mailed_pages import Waiting
 from tokens.oauth.authorize.request import Unanswerable
 from tokens.oauth.authorize.sign_in_views import SignInForm, refusal_of
 from tokens.oauth.authorize.state import AuthorizationState
@@ -75,3 +82,66 @@ class SignInLink(SignInForm):
             )
         except DomainError as error:
             return authorize_pages.sign_in(state, client, browser, email=state.email, **refusal_of(error))
+
+
+class VerifyLink(VerifyPage, SignInForm):
+    """GET, POST /oauth/verify: the page that confirms an address, on the way of a sign-up.
+
+    In the browser that asked for the message, who has typed the password is signed in with it and goes on. In any other
+    one the address is confirmed, and the page says where to go on.
+    """
+
+    waiting: Waiting | None = None
+    client: Client | None = None
+    done = ""
+
+    @extend_schema(exclude=True)
+    async def get(self, request: ApiRequest) -> HttpResponse:
+        """Show the form; nothing changes."""
+        await self._find(request.query_params.get("token", ""))
+        return await super().get(request)
+
+    @extend_schema(exclude=True)
+    async def post(self, request: ApiRequest) -> HttpResponse:
+        """Confirm the address. In the browser that asked, sign in and go on.
+
+        The token in the form is what allows it: without a state of this browser no cookie counts.
+        """
+        found = await self._find(str(request.data.get("token", "")))
+        begun = await self.resumed_sign_in(request) if "request" in request.data else None
+        page = await super().post(request)
+        if found is None or begun is None or begun[0].code_id != found.id or not self.done:
+            return page
+        if self.done == "disowned" or not mailed_pages.is_here(self.waiting, self.client):
+            return page
+        (state, client), browser = begun, authorization_state.browser_of(request)
+        field = "new_password" if self.done == "started_clean" else "password"
+        password = str(request.data.get(field, ""))
+        if not password:  # it was confirmed before
+            return authorize_pages.sign_in(state, client, browser, email=found.email, address_confirmed=True)
+        return await self.signed_in_by_password(request, found.email, password, state, client, address_confirmed=True)
+
+    async def act(self, request: ApiRequest) -> str:
+        """Do as the page without a way on does, and keep what was done."""
+        self.done = await super().act(request)
+        return self.done
+
+    async def _find(self, token: str) -> FoundToken | None:
+        """Return whose token it is, and keep the page that waits for it."""
+        found = await email_services.verification_of(token=token)
+        if found is not None:
+            browser = authorization_state.browser_of(self.request)
+            self.waiting = await database().read(mailed_pages.find, found.id, browser)
+            await providers.refresh()
+            self.client = await mailed_pages.client_of(self.waiting)
+        return found
+
+    def _page(self, *, status: int = 200, **context: Any) -> HttpResponse:
+        waiting, client = self.waiting, self.client
+        if mailed_pages.is_here(waiting, client) and "done" not in context:
+            browser = authorization_state.browser_of(self.request)
+            return authorize_pages.of_message("verify.html", waiting.state, client, browser, status=status, **context)
+        address = mailed_pages.address_of(waiting, client)
+        return authorize_pages.of_message_elsewhere(
+            "verify.html", client=client, address=address, status=status, **context
+        )

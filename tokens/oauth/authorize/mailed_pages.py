@@ -4,17 +4,24 @@ A link is opened wherever mail is read. Only in the browser that asked for the m
 """
 
 from datetime import UTC, datetime
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeGuard
+from urllib.parse import urlsplit
 from uuid import UUID
 
+import msgspec
+
 from tokens.clients.models import digest_of
+from tokens.clients.registry import Client
+from tokens.oauth.authorize import request as authorization_request
 from tokens.oauth.authorize import state as authorization_state
+from tokens.oauth.authorize.request import Unanswerable
 from tokens.oauth.authorize.state import AccountState, AuthorizationState
 from tokens.oauth.models import MailedPage
 
 #: Routes of the pages that links open.
 SIGN_IN: Final = "oauth:signin-link"
 RESET: Final = "oauth:reset"
+VERIFY: Final = "oauth:verify"
 
 
 class Waiting(NamedTuple):
@@ -35,7 +42,7 @@ def keep(state: AuthorizationState | AccountState, browser: str) -> None:
     MailedPage.objects.create(
         id=state.code_id,
         browser=digest_of(browser),
-        page=authorization_state.stored(state),
+        page=authorization_state.stored(msgspec.structs.replace(state, sign_up="")),  # for the page with the code alone
         expires_at=datetime.fromtimestamp(state.expires_at, UTC),
     )
 
@@ -52,3 +59,42 @@ def find(token_id: UUID, browser: str) -> Waiting | None:
     if row is None or state is None:
         return None
     return Waiting(state, bool(browser) and row.browser == digest_of(browser))
+
+
+async def client_of(waiting: Waiting | None) -> Client | None:
+    """Return the client that a page leads to; None for a page of this site, and where it is gone.
+
+    Args:
+        waiting: The page, if one waits.
+    """
+    if waiting is None or not isinstance(waiting.state, AuthorizationState):
+        return None
+    try:
+        return await authorization_request.enabled_client(waiting.state.request.client_id)
+    except Unanswerable:
+        return None
+
+
+def is_here(waiting: Waiting | None, client: Client | None) -> TypeGuard[Waiting]:
+    """Tell whether the link goes on in this browser: it has asked, and what the page leads to is still there.
+
+    Args:
+        waiting: The page, if one waits.
+        client: What `client_of` has returned for it.
+    """
+    if waiting is None or not waiting.is_here:
+        return False
+    return client is not None or not isinstance(waiting.state, AuthorizationState)
+
+
+def address_of(waiting: Waiting | None, client: Client | None) -> str:
+    """Return where the client lives, of what staff have registered for it: its pages begin a sign-in of their own.
+
+    Args:
+        waiting: The page, if one waits.
+        client: What `client_of` has returned for it; "" without one.
+    """
+    if waiting is None or client is None or not isinstance(waiting.state, AuthorizationState):
+        return ""
+    parts = urlsplit(waiting.state.request.redirect_uri)
+    return f"https://{parts.netloc}/" if parts.scheme == "https" else ""

@@ -4,8 +4,8 @@ In the browser that asked, the sign-in ends where it was to end. A link in any o
 its page says where to go on. Signing in there would bring an answer to a client that has asked in another browser.
 """
 
-from typing import Any
-from urllib.parse import urlsplit
+from typing import Any, ClassVar
+from uuid import UUID
 
 import msgspec
 from django.conf import settings
@@ -15,7 +15,6 @@ from rest_framework import exceptions
 
 from accounts.email import services as email_services
 from accounts.errors import InvalidEmailToken
-from accounts.outbox.tokens import FoundToken
 from accounts.pages import meter
 from accounts.users.inputs import ResetPasswordInput
 from ironauth.infrastructure.api.views import ApiRequest
@@ -23,23 +22,21 @@ from ironauth.infrastructure.core.errors import DomainError, ValidationFailed
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.http import client_context
 from tokens.clients.registry import Client
-from tokens.errors import MfaRequired
 from tokens.oauth.authorize import mailed_pages
 from tokens.oauth.authorize import pages as authorize_pages
-from tokens.oauth.authorize import request as authorization_request
 from tokens.oauth.authorize import state as authorization_state
 from tokens.oauth.authorize.inputs import EmailFormInput
 from tokens.oauth.authorize.mailed_pages import Waiting
-from tokens.oauth.authorize.request import Unanswerable
 from tokens.oauth.authorize.sign_in_views import SignInForm, refusal_of
-from tokens.oauth.authorize.state import AccountState, AuthorizationState, CodeFor
-from tokens.sessions import transport
-from tokens.sign_in import services
+from tokens.oauth.authorize.state import CodeFor
 from tokens.upstream import providers
 
 
-class ForgotForm(SignInForm):
-    """POST /oauth/forgot."""
+class AskMessageForm(SignInForm):
+    """A form that asks for a message whose link goes on with the sign-in."""
+
+    template: ClassVar[str]
+    code_for: ClassVar[CodeFor]
 
     @extend_schema(exclude=True)
     async def post(self, request: ApiRequest) -> HttpResponse:
@@ -47,27 +44,49 @@ class ForgotForm(SignInForm):
         state, client = await self.resumed_sign_in(request)
         browser, email = authorization_state.browser_of(request), str(request.data.get("email", ""))
         if "send" not in request.data:
-            return authorize_pages.of_message("ask_reset.html", state, client, browser, email=email)
+            return authorize_pages.of_message(self.template, state, client, browser, email=email)
         try:
             data = await self.validated(request, EmailFormInput)
-            token_id = await email_services.request_password_reset(
-                email=data["email"], address=client_context.address_of(request), page=mailed_pages.RESET
-            )
+            token_id = await self.ask(email=data["email"], address=client_context.address_of(request))
         except exceptions.ValidationError as error:
             detail: Any = error.detail
             errors = {"email": [str(reason) for reason in detail.get("email", ())]}
             return authorize_pages.of_message(
-                "ask_reset.html", state, client, browser, email=email, errors=errors, status=400
+                self.template, state, client, browser, email=email, errors=errors, status=400
             )
         except DomainError as error:
-            return authorize_pages.of_message(
-                "ask_reset.html", state, client, browser, email=email, **refusal_of(error)
-            )
+            return authorize_pages.of_message(self.template, state, client, browser, email=email, **refusal_of(error))
         waits = msgspec.structs.replace(
-            state, mfa_token="", methods=(), email=data["email"], code_id=token_id, code_for=CodeFor.RESET
+            state, mfa_token="", methods=(), email=data["email"], code_id=token_id, code_for=self.code_for
         )
         await database().write(mailed_pages.keep, waits, browser)
-        return authorize_pages.of_message("ask_reset.html", waits, client, browser, sent=True)
+        return authorize_pages.of_message(self.template, waits, client, browser, sent=True)
+
+    async def ask(self, *, email: str, address: str) -> UUID:
+        """Call the service, and return the id of the message's token. Raises ``Throttled``."""
+        raise NotImplementedError
+
+
+class ForgotForm(AskMessageForm):
+    """POST /oauth/forgot."""
+
+    template = "ask_reset.html"
+    code_for = CodeFor.RESET
+
+    async def ask(self, *, email: str, address: str) -> UUID:
+        """Have a message sent in whose page one chooses a new password."""
+        return await email_services.request_password_reset(email=email, address=address, page=mailed_pages.RESET)
+
+
+class VerifyAgainForm(AskMessageForm):
+    """POST /oauth/verify-again."""
+
+    template = "ask_verify.html"
+    code_for = CodeFor.VERIFY
+
+    async def ask(self, *, email: str, address: str) -> UUID:
+        """Have another message sent that confirms an address."""
+        return await email_services.resend_verification(email=email, address=address, page=mailed_pages.VERIFY)
 
 
 class ResetPage(SignInForm):
@@ -111,34 +130,14 @@ class ResetPage(SignInForm):
             return await _asking(request, waiting, token=token, **_refused(error))
         if begun is None or waiting is None or not waiting.is_here or begun[0].code_id != found.id:
             return await _done_elsewhere(waiting)
-        return await self._signed_in(request, found, password, *begun)
-
-    async def _signed_in(
-        self,
-        request: ApiRequest,
-        found: FoundToken,
-        password: str,
-        state: AuthorizationState | AccountState,
-        client: Client | None,
-    ) -> HttpResponse:
-        """Return what comes after a sign-in with the new password, a second factor included."""
-        browser = authorization_state.browser_of(request)
-        context = transport.context_of_sign_in(request._request, "cookie")  # noqa: SLF001 - Django's request
-        try:
-            proof = await services.verify_password(email=found.email, password=password, context=context)
-            return await self.signed_in(request, proof, state=state, client=client, context=context)
-        except MfaRequired as needed:
-            return self.ask_second_factor(needed, state, client, browser, email=found.email, password_set=True)
-        except DomainError as error:  # the password is set
-            refused = refusal_of(error)
-            return authorize_pages.sign_in(state, client, browser, email=found.email, password_set=True, **refused)
+        return await self.signed_in_by_password(request, found.email, password, *begun, password_set=True)
 
 
 async def _asking(request: ApiRequest, waiting: Waiting | None, **context: Any) -> HttpResponse:
     """Return the page that asks for the password: with the way on in the browser that asked, else without."""
     await providers.refresh()
-    client = await _client_of(waiting)
-    if waiting is None or not waiting.is_here or (client is None and isinstance(waiting.state, AuthorizationState)):
+    client = await mailed_pages.client_of(waiting)
+    if not mailed_pages.is_here(waiting, client):
         return _elsewhere(client, **context)
     more = {"shortest": settings.IRONAUTH_PASSWORD_MIN_LENGTH, **context}
     return authorize_pages.of_message(
@@ -147,31 +146,15 @@ async def _asking(request: ApiRequest, waiting: Waiting | None, **context: Any) 
 
 
 async def _done_elsewhere(waiting: Waiting | None) -> HttpResponse:
-    """Return what is said where nobody was signed in: that it is done, and where to go on.
-
-    The address is where the client lives, of what staff have registered for it: its pages begin a sign-in of their own.
-    """
-    client, address = await _client_of(waiting), ""
-    if waiting is not None and client is not None and isinstance(waiting.state, AuthorizationState):
-        parts = urlsplit(waiting.state.request.redirect_uri)
-        address = f"https://{parts.netloc}/" if parts.scheme == "https" else ""
-    return _elsewhere(client, done=True, address=address)
+    """Return what is said where nobody was signed in: that it is done, and where to go on."""
+    client = await mailed_pages.client_of(waiting)
+    return _elsewhere(client, done=True, address=mailed_pages.address_of(waiting, client))
 
 
 def _elsewhere(client: Client | None, **context: Any) -> HttpResponse:
     """Return the page of a link in another browser: where it asks, where it is ``done``, or ``stale``."""
     more = {"client": client, "shortest": settings.IRONAUTH_PASSWORD_MIN_LENGTH, **context}
     return authorize_pages.of_message_elsewhere("reset.html", **more)
-
-
-async def _client_of(waiting: Waiting | None) -> Client | None:
-    """Return the client that a page leads to; None for a page of this site, and where it is gone."""
-    if waiting is None or not isinstance(waiting.state, AuthorizationState):
-        return None
-    try:
-        return await authorization_request.enabled_client(waiting.state.request.client_id)
-    except Unanswerable:
-        return None
 
 
 def _refused(error: exceptions.ValidationError | DomainError) -> dict[str, Any]:

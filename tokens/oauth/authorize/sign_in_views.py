@@ -98,6 +98,35 @@ class SignInForm(OAuthPage):
             await _keep_device(response, proof, opened.session_id, context)
         return response
 
+    async def signed_in_by_password(
+        self,
+        request: ApiRequest,
+        email: str,
+        password: str,
+        state: AuthorizationState | AccountState,
+        client: Client | None,
+        **told: Any,
+    ) -> HttpResponse:
+        """Return what comes after a sign-in with the password that a link's page has asked for, a second factor too.
+
+        Args:
+            request: The request of that page.
+            email: Whose password it is.
+            password: As it was typed.
+            state: What the page has carried.
+            client: That it leads to.
+            told: What the next page says has been done by the link.
+        """
+        browser = authorization_state.browser_of(request)
+        context = transport.context_of_sign_in(request._request, "cookie")  # noqa: SLF001 - Django's request
+        try:
+            proof = await services.verify_password(email=email, password=password, context=context)
+            return await self.signed_in(request, proof, state=state, client=client, context=context)
+        except MfaRequired as needed:
+            return self.ask_second_factor(needed, state, client, browser, email=email, **told)
+        except DomainError as error:  # what the link was for is done
+            return authorize_pages.sign_in(state, client, browser, email=email, **told, **refusal_of(error))
+
     @staticmethod
     def ask_second_factor(
         needed: MfaRequired, state: SignInState, client: Client | None, browser: str, *, email: str = "", **context: Any

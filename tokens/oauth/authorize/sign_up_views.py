@@ -75,13 +75,14 @@ class SignUpForm(SignInForm):
             return authorize_pages.sign_up(state, client, browser, **typed, **found)
         try:
             data = await self.validated(request, SignUpFormInput)
-            done = await own_account.sign_up(**data, address=context.address, with_code=True)
+            done = await own_account.sign_up(**data, address=context.address, with_code=True, page=mailed_pages.VERIFY)
         except (exceptions.ValidationError, DomainError) as error:
             return authorize_pages.sign_up(state, client, browser, **typed, **_marked(error))
         if done.user is None:
             waits = msgspec.structs.replace(
                 state, email=data["email"], code_id=done.code_id, code_for=CodeFor.SIGN_UP, sign_up=done.sign_up
             )
+            await database().write(mailed_pages.keep, waits, browser)
             return authorize_pages.email_code(waits, client, browser)
         try:
             proof = await services.verify_sign_up(user_id=done.user.id)
@@ -126,7 +127,7 @@ class CodeForm(SignInForm):
         state, client = await self.resumed_sign_in(request)
         browser = authorization_state.browser_of(request)
         context = transport.context_of_sign_in(request._request, "cookie")  # noqa: SLF001 - Django's request
-        if state.code_id is None or state.code_for is CodeFor.RESET:
+        if state.code_id is None or state.code_for in (CodeFor.RESET, CodeFor.VERIFY):
             raise Unanswerable(EXPIRED)
         try:
             if "again" in request.data:
@@ -147,13 +148,15 @@ class CodeForm(SignInForm):
         state: AuthorizationState | AccountState, client: Client | None, browser: str, context: ClientContext
     ) -> HttpResponse:
         if state.code_for is CodeFor.SIGN_UP:
-            code_id = await codes.repeat_sign_up_code(sign_up=state.sign_up, email=state.email, address=context.address)
+            address, page = context.address, mailed_pages.VERIFY
+            code_id = await codes.repeat_sign_up_code(
+                sign_up=state.sign_up, email=state.email, address=address, page=page
+            )
         else:
             address, page = context.address, mailed_pages.SIGN_IN
             code_id = await codes.request_sign_in_code(email=state.email, address=address, page=page)
         waits = msgspec.structs.replace(state, code_id=code_id)
-        if state.code_for is CodeFor.SIGN_IN:
-            await database().write(mailed_pages.keep, waits, browser)
+        await database().write(mailed_pages.keep, waits, browser)
         return authorize_pages.email_code(waits, client, browser, sent_again=True)
 
 

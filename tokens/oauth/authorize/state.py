@@ -32,11 +32,12 @@ _BROWSER: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 
 
 class CodeFor(enum.StrEnum):
-    """What a message was asked for; one for a reset has a link alone, and no code."""
+    """What a message was asked for; one for a reset or another confirmation has a link alone, and no code."""
 
     SIGN_UP = "sign_up"
     SIGN_IN = "sign_in"
     RESET = "reset"
+    VERIFY = "verify"
 
 
 class SignInState(msgspec.Struct, frozen=True, array_like=True, kw_only=True):

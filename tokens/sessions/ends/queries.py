@@ -98,7 +98,8 @@ def end_matching(
     """End those live sessions of a person, leave each in the trail, and return them. 4 queries, and what ending takes.
 
     Where a client has asked in the person's name, the SSO session that the kept one began in stays, with what else
-    began there: it is the same browser's. That of the account's pages ends (``units.stand_alone``).
+    began there: it is the same browser's. That of the account's pages ends where it is among ``which``
+    (``units.stand_alone``).
     Codes and devices that wait for their sessions end before sessions are looked for once more: what was redeemed at
     this moment is found then, and nothing is redeemed later.
 

@@ -17,7 +17,7 @@ from accounts.outbox.models import EmailToken, OutgoingMail
 from accounts.users.models import User
 from conftest import PASSWORD, bearer
 from tokens.oauth.tests.walk import by_password, is_page
-from tokens.sessions.models import SSO_CLIENT, Session
+from tokens.sessions.models import FIRST_PARTY_CLIENT, SSO_CLIENT, Session
 from tokens.tests.browser import SAME_ORIGIN, SIGNIN, Member, Pair
 from tokens.upstream import units
 from tokens.upstream.tests.provider import FakeProvider
@@ -218,8 +218,12 @@ def test_what_belongs_to_the_session_stays(member: Member) -> None:
 
     here, elsewhere = opened(client_id=SSO_CLIENT), opened(client_id=SSO_CLIENT)
     asked, beside, gone = opened(here), opened(here), [elsewhere, opened(elsewhere), opened()]
-    for session_id, kept in ((asked.pk, {here.pk, asked.pk, beside.pk}), (here.pk, {here.pk, asked.pk, beside.pk})):
+    pages = opened(here, FIRST_PARTY_CLIENT)  # the account's pages, which go on from the single sign-on
+    gone += [opened(elsewhere, FIRST_PARTY_CLIENT), opened(client_id=FIRST_PARTY_CLIENT)]
+    kept = {here.pk, asked.pk, beside.pk, pages.pk}
+    for session_id in (pages.pk, asked.pk, here.pk):
         with transaction.atomic():
             units._linked(user_id=user.pk, session_id=session_id, slug="acme")
         assert set(Session.objects.filter(revoked_at=None).values_list("pk", flat=True)) == kept
+        assert Session.objects.get(pk=pages.pk).parent_id == here.pk
     assert AuditEvent.objects.filter(event="session_ended").count() == len(gone)
