@@ -29,6 +29,8 @@ async def test_a_person_allows_an_unverified_application(open_site: OpenSite, op
             person = {"email": EMAIL, "password": PASSWORD, "name": "Mia"}
             assert (await api.post("/api/v1/access/signup", json=person)).status_code == 201
         await shown.go(link(client))
+        await shown.page.get_by_text("Unverified application").wait_for()
+        await shown.look("oauth-sign-in-unverified")
         await give_password(shown, PASSWORD)
         await heading(shown, "Allow an unverified application?")
         await shown.look("oauth-consent-unverified")

@@ -124,7 +124,7 @@ async def test_an_address_that_is_not_proved_yet(
         answer = await by_password(api, page, email, password)
         assert is_page(answer, 401, "or the address is not confirmed yet", hint, "/account/verify-again")
         assert answer.text.lower().count("just signed up") == 1
-        assert answer.text.lower().count("open the link in the message first") == 1
+        assert answer.text.lower().count("confirm your address first") == 1
         texts.add(re.sub(r'(name="request" value|data-autofill)="[^"]+"', "", answer.text).replace(email, ""))
     assert len(texts) == 1
 
