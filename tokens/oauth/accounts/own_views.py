@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from urllib.parse import urlencode
 
+from django.conf import settings
 from django.http import HttpResponse
 from django.urls import reverse
 from drf_spectacular.utils import extend_schema
@@ -116,8 +117,8 @@ async def _open(
 async def _switched(request: ApiRequest, here: Sequence[Here], meant: Here, there: str) -> HttpResponse:
     """Go on as this account; applications use it from now on, too."""
     response = responses.on_to_account(there)
-    if meant.held is None:  # it is the present one, and has no other session
-        return response
+    if meant.held is None:  # it is the present one: applications had another one, or none
+        return await _present_everywhere(request, here, there)
     stays = None
     if meant.own is None:
         try:
@@ -136,9 +137,44 @@ async def _switched(request: ApiRequest, here: Sequence[Here], meant: Here, ther
     return response
 
 
+async def _present_everywhere(request: ApiRequest, here: Sequence[Here], there: str) -> HttpResponse:
+    """Have applications use the account of the account's pages, which has no SSO session in this browser yet."""
+    response = responses.on_to_account(there)
+    kept = await _keep(request, response, here)
+    if kept is None or kept[1] is None:
+        return _listed(request, await _here(request), there)
+    here, stays = kept
+    sso_session.give_cookie(response, stays.text, max_age_s=settings.IRONAUTH_SSO_ABSOLUTE_S)
+    others = [one.held.cookie.text for one in here if one.held is not None and one.held.cookie != stays]
+    browser_sessions.give_others(response, others[:MOST_OTHERS])
+    return response
+
+
 async def _beside(request: ApiRequest, here: Sequence[Here], there: str) -> HttpResponse:
     """Go to where another person signs in; the present account stays signed in in this browser."""
     response = _sign_in(there)
+    kept = await _keep(request, response, here)
+    if kept is None:
+        return _listed(request, await _here(request), there)
+    here, stays = kept
+    if stays is not None:
+        current = sso_session.read_cookie(request)
+        others = [one.held.cookie for one in here if one.held is not None and one.held.cookie != current]
+        is_there = any(one.held is not None and one.held.cookie == current for one in here)
+        if not is_there and sso_session.cookie_name() in request.COOKIES:
+            sso_session.clear_cookie(response)
+        browser_sessions.give_others(response, [one.text for one in (stays, *others)][: MOST_IN_BROWSER - is_there])
+    return response
+
+
+async def _keep(
+    request: ApiRequest, response: HttpResponse, here: Sequence[Here]
+) -> tuple[Sequence[Here], SsoCookie | None] | None:
+    """Keep the account of the account's pages in the browser, and give their next token. See ``units.beside``.
+
+    Returns:
+        The accounts as they were read last, and the SSO session that keeps it; None where other clicks were faster.
+    """
     context = client_context.context_of(request)._replace(browser=client_context.browser_of(request))
     token = transport.previous_of(request)
     mark = token_cache().mark()
@@ -150,17 +186,10 @@ async def _beside(request: ApiRequest, here: Sequence[Here], there: str) -> Http
         try:
             stays, own = await database().write(units.beside, here, token=token, context=context)
         except units.MovedOn:
-            return _listed(request, here, there)
+            return None
     if own is not None:
         transport.set_cookies(response, token_pair(own, key, mark))
-    if stays is not None:
-        current = sso_session.read_cookie(request)
-        others = [one.held.cookie for one in here if one.held is not None and one.held.cookie != current]
-        is_there = any(one.held is not None and one.held.cookie == current for one in here)
-        if not is_there and sso_session.cookie_name() in request.COOKIES:
-            sso_session.clear_cookie(response)
-        browser_sessions.give_others(response, [one.text for one in (stays, *others)][: MOST_IN_BROWSER - is_there])
-    return response
+    return here, stays
 
 
 async def _signed_out(request: ApiRequest, here: Sequence[Here], ended: Sequence[Here], there: str) -> HttpResponse:

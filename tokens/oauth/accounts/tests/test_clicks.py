@@ -10,7 +10,7 @@ from pytest_django import Settings
 
 from ironauth.infrastructure.core import clock
 from tokens.oauth.accounts import own_views
-from tokens.oauth.accounts.tests.test_accounts import client, listed, people_in, person  # noqa: F401 - a fixture
+from tokens.oauth.accounts.tests.test_accounts import client, listed, people_in, person, silently  # noqa: F401 - a fixture
 from tokens.oauth.accounts.tests.test_own_accounts import (  # noqa: F401 - a fixture
     ACCOUNTS,
     HOME,
@@ -202,3 +202,21 @@ async def test_no_room_is_made_of_what_is_used(
     assert to(await press(browser, "other")) == (SIGN_IN, HOME)
     assert await Session.objects.filter(pk__in=own, revoked_at=None).acount() == len(own)
     assert await Session.objects.filter(revoke_reason="too_many").acount() == 1
+
+
+async def test_the_present_account_becomes_that_of_applications(browser: httpx.AsyncClient, client: Any) -> None:  # noqa: F811
+    """Its button does what the page says: applications use it from now on, and the other one stays in the browser."""
+    (anne,) = await people_in(browser, client, "anne")
+    bob = await person("bob")
+    await at_pages(browser, bob.email)
+    assert await at_home(browser) == bob.email
+    assert await silently(same(browser), client) == anne.email
+    again = same(browser)
+    answer = await press(again, "account", bob.email)
+    assert to(answer)[0] == HOME
+    after = same(again)
+    assert await silently(after, client) == bob.email
+    assert await at_home(after) == bob.email
+    assert sorted(listed(await after.get(ACCOUNTS))) == [anne.email, bob.email]
+    await press(after, "account", anne.email)
+    assert await silently(same(after), client) == anne.email
