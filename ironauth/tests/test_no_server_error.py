@@ -95,6 +95,8 @@ PAGE_FORMS: Final = {
     "/oauth/code": ["request", "code", "again"],
     "/oauth/forgot": ["request", "email", "send"],
     "/oauth/reset": ["request", "token", "new_password", meter.FIELD],
+    "/oauth/verify": ["request", "token", "password", "new_password", "code", "recovery_code", "answer", meter.FIELD],
+    "/oauth/verify-again": ["request", "email", "send"],
     "/oauth/upstream": ["request", "provider"],
     "/oauth/upstream/acme": ["code", "state", "iss", "error", "error_description"],
     "/oauth/upstream/acme/logout": ["logout_token"],

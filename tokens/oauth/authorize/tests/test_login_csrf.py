@@ -84,6 +84,8 @@ SIGN_INS: Final[dict[str, dict[str, str]]] = {
     "oauth/signin/link": {"token": "t"},
     "oauth/forgot": {"email": "a@example.com", "send": "1"},
     "oauth/reset": {"token": "t", "new_password": PASSWORD},
+    "oauth/verify": {"token": "t", "password": PASSWORD},
+    "oauth/verify-again": {"email": "a@example.com", "send": "1"},
     "oauth/signup": {"email": "a@example.com", "password": PASSWORD},
     "oauth/terms": {"terms_version": "1"},
     "oauth/code": {"code": "123456"},
@@ -206,6 +208,27 @@ async def test_a_link_for_a_new_password(api: httpx.AsyncClient, victim: httpx.A
     assert opens_nothing(answer)
     assert answer.status_code == 200
     assert not await Session.objects.filter(user_id=member["id"]).aexists()
+
+
+async def test_a_link_of_a_sign_up(api: httpx.AsyncClient, victim: httpx.AsyncClient, settings: Settings) -> None:
+    """With the stranger's password in it, it confirms the stranger's address, and signs nobody in."""
+    settings.IRONAUTH_EMAIL_VERIFICATION = "required"
+    page = await send(api, await api.get("/account/signup"), "/oauth/signup", email="s@example.com", password=PASSWORD)
+    assert page.status_code == 200
+    mail = await sync_to_async(lambda: claim(OutgoingMail.objects.latest("created_at").pk))()
+    assert mail is not None
+    token = str(mail.token)
+    own = form_to(await api.get(f"/oauth/verify?token={token}"), "/oauth/verify").fields
+    shown = await victim.get(f"/oauth/verify?token={token}")
+    assert opens_nothing(shown)
+    assert "request" not in form_to(shown, "/oauth/verify").fields
+    answer = await victim.post("/oauth/verify", data={**own, "password": PASSWORD})
+    assert opens_nothing(answer)
+    assert answer.status_code == 400
+    answer = await victim.post("/oauth/verify", data={"token": token, "password": PASSWORD})
+    assert opens_nothing(answer)
+    assert answer.status_code == 200
+    assert not await Session.objects.filter(user__email="s@example.com").aexists()
 
 
 async def test_an_invitation(api: httpx.AsyncClient, victim: httpx.AsyncClient, new_email: Callable[[], str]) -> None:

@@ -106,7 +106,7 @@ async def test_what_stands_in_the_way(
     page = await authorize(api, client)
     settings.IRONAUTH_EMAIL_VERIFICATION = "off"
     await User.objects.filter(pk=member["id"]).aupdate(must_change_password=True)
-    assert is_page(await by_password(api, page, member["email"]), 403, "Ask for a new password", "/account/forgot")
+    assert is_page(await by_password(api, page, member["email"]), 403, "Ask for a new password", "/oauth/forgot")
     assert not await Session.objects.filter(client_id=SSO_CLIENT).aexists()
 
 
@@ -118,11 +118,11 @@ async def test_an_address_that_is_not_proved_yet(
     assert hint not in (await authorize(api, client)).text
     settings.IRONAUTH_EMAIL_VERIFICATION = "required"
     page = await authorize(api, client)
-    assert is_page(page, 200, hint, "/account/verify-again")
+    assert is_page(page, 200, hint, "/oauth/verify-again")
     texts = set()
     for email, password in ((member["email"], PASSWORD), (member["email"], "wrong"), ("nobody@example.com", PASSWORD)):
         answer = await by_password(api, page, email, password)
-        assert is_page(answer, 401, "or the address is not confirmed yet", hint, "/account/verify-again")
+        assert is_page(answer, 401, "or the address is not confirmed yet", hint, "/oauth/verify-again")
         assert answer.text.lower().count("just signed up") == 1
         assert answer.text.lower().count("confirm your address first") == 1
         texts.add(re.sub(r'(name="request" value|data-autofill)="[^"]+"', "", answer.text).replace(email, ""))
