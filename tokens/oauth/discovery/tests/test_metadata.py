@@ -37,7 +37,17 @@ PAGES = frozenset(
         "signup",
     }
 )
-PAGES |= {"forgot", "reset", "signin-link", "terms", "upstream", "upstream-callback", "upstream-logout"}
+PAGES |= {
+    "forgot",
+    "verify",
+    "verify-again",
+    "reset",
+    "signin-link",
+    "terms",
+    "upstream",
+    "upstream-callback",
+    "upstream-logout",
+}
 
 
 async def test_two_names(api: httpx.AsyncClient, signing_key: str) -> None:
