@@ -195,7 +195,8 @@ def test_several_apis(tmp_path: Path, rs256_key: str) -> None:
     service, folder = tmp_path / "service", site(tmp_path / "site")
     service.mkdir()
     with Guide("docs/guides/several-apis.md") as guide:
-        commands(guide.block(".venv/bin/python manage.py api_resource create"), tmp_path)
+        for name in ("Orders", "Notes"):
+            commands(guide.block(f".venv/bin/python manage.py api_resource create --name {name}"), tmp_path)
         commands(guide.block(f"{CREATE} --name Shop"), tmp_path)
         made = json.loads(commands(guide.block(f'{CREATE} --name "Orders API"'), tmp_path))
         assert made["serves"] == ["https://api.example.com/orders"]
