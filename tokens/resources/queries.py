@@ -56,7 +56,11 @@ def named(asked: str, *, allowed: Collection[str]) -> tuple[ApiResource | None, 
         None where one is not registered, not active or not allowed, and for more than ``MAX_ASKED``.
     """
     wanted = identifiers.asked(asked)
-    if not wanted or len(wanted) > identifiers.MAX_ASKED or (allowed and not set(wanted) <= set(allowed)):
+    if (
+        not wanted or len(wanted) > identifiers.MAX_ASKED or not "".join(wanted).isprintable()
+    ):  # PostgreSQL takes no NUL
+        return None
+    if allowed and not set(wanted) <= set(allowed):
         return None
     rows = {row.identifier: row for row in ApiResource.objects.filter(identifier__in=wanted, active=True)}
     if not set(wanted) <= rows.keys() | {identifiers.own()}:

@@ -326,6 +326,16 @@ async def signing_up(browser: Browser) -> None:
         await browser.send(page, "/oauth/code", code=typed)
     page = await browser.send(page, "/oauth/code", again="1")
     await browser.send(page, "/oauth/code", code=await code_of("verify_email"))
+    other = new | {"email": "by-link@example.com"}
+    await browser.send(
+        await browser.send(await browser.get("/account/signin"), "/oauth/signup"), "/oauth/signup", **other
+    )
+    ask = await browser.send(await browser.get("/account/signin"), "/oauth/verify-again")
+    for typed in (*ADDRESSES[1:], other["email"]):
+        await browser.send(ask, "/oauth/verify-again", email=typed, send="1")
+    opened = await browser.get(await link_to(other["email"], "verify_email"))
+    for typed in (*PASSWORDS, PASSWORD, PASSWORD):
+        await browser.send(opened, "/oauth/verify", password=typed)
     browser.settings.IRONAUTH_EMAIL_VERIFICATION = "off"
     browser.settings.IRONAUTH_SIGN_UP = "closed"
     await browser.send(page, "/oauth/signup", **new)

@@ -160,3 +160,11 @@ def test_the_command() -> None:
     ):  # fmt: skip
         with pytest.raises(CommandError):
             run(*arguments)
+
+
+@pytest.mark.storage
+def test_what_no_database_takes_names_no_api() -> None:
+    """NUL in an identifier, which PostgreSQL refuses to compare, is an API that is not registered."""
+    an_api().save()
+    assert queries.named(ORDERS, allowed=()) is not None
+    assert queries.named(f"{ORDERS}\0", allowed=()) is None
