@@ -114,7 +114,7 @@ def java(folder: Path) -> Sequence[str | Path]:
     """
     packages = "invokerPackage=org.ironauth,apiPackage=org.ironauth.api,modelPackage=org.ironauth.model"
     plain = "openApiNullable=false,supportUrlQuery=false,annotationLibrary=none,library=native"
-    mapped = ("--schema-mappings", "AuditEventOut_details_value=Object")
+    mapped = ("--schema-mappings", "AuditEventOut_details_value=Object,Introspection_aud=Object")
     _generate("java", folder / "made", "--additional-properties", f"{packages},{plain}", *mapped)
     # The generator is a program with Jackson in it, which its client needs.
     classes = ":".join(map(str, [folder / "classes", *generators().glob("*.jar")]))

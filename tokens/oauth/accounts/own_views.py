@@ -140,10 +140,9 @@ async def _switched(request: ApiRequest, here: Sequence[Here], meant: Here, ther
 async def _present_everywhere(request: ApiRequest, here: Sequence[Here], there: str) -> HttpResponse:
     """Have applications use the account of the account's pages, which has no SSO session in this browser yet."""
     response = responses.on_to_account(there)
-    kept = await _keep(request, response, here)
-    if kept is None or kept[1] is None:
+    here, stays = await _keep(request, response, here) or (here, None)
+    if stays is None:
         return _listed(request, await _here(request), there)
-    here, stays = kept
     sso_session.give_cookie(response, stays.text, max_age_s=settings.IRONAUTH_SSO_ABSOLUTE_S)
     others = [one.held.cookie.text for one in here if one.held is not None and one.held.cookie != stays]
     browser_sessions.give_others(response, others[:MOST_OTHERS])

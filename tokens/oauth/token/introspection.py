@@ -47,7 +47,7 @@ class Introspection(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tru
     scope: str = ""
     username: str = ""
     token_type: str = ""
-    aud: str | tuple[str, ...] = ""
+    aud: str | tuple[str, ...] | None = None
     iat: int | None = None
     jti: str = ""
     sid: UUID | None = None
@@ -80,7 +80,7 @@ def _may_ask(caller: Client, found: Introspection) -> bool:
     """Return whether the token is the caller's own, or for an API that the caller is."""
     if found.client_id == caller.client_id:
         return True
-    audience = identifiers.listed(found.aud)
+    audience = identifiers.listed(found.aud or ())
     return caller.resource_server and not frozenset(audience).isdisjoint(caller.serves or (identifiers.own(),))
 
 
