@@ -50,12 +50,12 @@ demo: ## walk through the API of a running server and print every request (URL=h
 	$(BIN)/python manage.py demo --url $(URL) $(ARGS)
 
 .PHONY: test
-test: ## run the suite on SQLite and on private Postgres and Redis servers: 7 minutes on 2 cores (ARGS="tokens/keys": a part)
+test: ## run the suite on SQLite and on private Postgres and Redis servers: 8 minutes on 2 cores (ARGS="tokens/keys": a part)
 	$(INSTALL) dev
 	BIN=$(BIN) sh .ci/test $(ARGS)
 
 .PHONY: test-live
-test-live: # run the tests that start servers, browsers and other systems, or take seconds: 14 minutes on 2 cores
+test-live: # run the tests that start servers, browsers and other systems, or take seconds: 12 minutes on 2 cores
 	$(INSTALL) dev
 	BIN=$(BIN) sh .ci/test --live
 
