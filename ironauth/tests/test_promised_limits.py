@@ -147,7 +147,7 @@ TUNING: Final = frozenset(
         "ironauth.infrastructure.hashing.local_pool.SAFETY_FACTOR",
         "ironauth.infrastructure.hashing.local_pool.DEVIATIONS",
         "ironauth.infrastructure.hashing.local_pool.FIRST_GUESS_S",
-        "ironauth.infrastructure.hashing.local_pool.WEAKEST_NICE",
+        "ironauth.infrastructure.hashing.priority.WEAKEST_NICE",
         "ironauth.infrastructure.hashing.remote.protocol.HEADER_BYTES",
         "ironauth.infrastructure.cache.gap_tracker.GAP_MIN_S",
         "ironauth.infrastructure.cache.gap_tracker.MAX_GAPS",

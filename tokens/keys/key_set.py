@@ -10,10 +10,14 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final
+from typing import TYPE_CHECKING, Final, cast
 
 import msgspec
+from cryptography.hazmat.primitives.serialization import load_der_private_key
 from joserfc.jwk import ECKey, OKPKey, RSAKey
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 #: The two names of the same signature (RFC 8037 §3.1, RFC 9864 §2.2); a key is made for one of them and keeps it.
 ALGORITHMS = ("EdDSA", "Ed25519")
@@ -231,7 +235,10 @@ def private_key(family: Family, private: bytes) -> Key:
         case Family.ES256:
             return ECKey.import_key(private)
         case Family.RS256:
-            return RSAKey.import_key(private)
+            # Not validated again: it was generated here, and its seal is authenticated. Validating takes 28 ms, and
+            # each process loads its keys anew every few seconds, on the event loop.
+            key = load_der_private_key(private, None, unsafe_skip_rsa_key_validation=True)
+            return RSAKey.import_key(cast("RSAPrivateKey", key))
         case _:
             return import_private_key(private)
 

@@ -119,6 +119,12 @@ POOLS = Section(
         limit=Limit(0, 19, "niceness", "a negative one needs a privilege, and 19 is the end: setpriority(2)"),
     ),
     Setting(
+        "IRONAUTH_HASH_APART",
+        "0 or 1: run Argon2 in a process beside each worker, so that the memory it maps and returns holds up no "
+        "request; 0: on threads of the worker, which saves 15 MiB.",
+        default=True,
+    ),
+    Setting(
         "IRONAUTH_HASH_WORKERS",
         "Hash workers, which are `manage.py hashworker` on other machines, separated by commas: tls://host:port, or "
         "unix:/absolute/path on this one, served by the same user (default: none). Needs IRONAUTH_PASSWORD_PEPPERS: a "

@@ -189,6 +189,25 @@ def _is_right(library: Library) -> bool:
         return False
 
 
+def by_name(name: str) -> Library:
+    """Return the library that ``choice`` of another process named."""
+    return CFFI if name == CFFI.name else _sodium()
+
+
+def compute(run: Run, fastest: Library) -> bytes:
+    """Return the result of one run, by ``fastest`` where it can; blocks without the interpreter's lock.
+
+    Args:
+        run: What is computed.
+        fastest: The library that ``choice`` found.
+
+    Raises:
+        MemoryError: the system has no memory for it.
+        Argon2Failure: Argon2 refuses the parameters.
+    """
+    return (fastest if fastest.can(run) else CFFI).compute(run)
+
+
 def raw_hash(
     secret: bytes,
     salt: bytes,
@@ -216,9 +235,7 @@ def raw_hash(
         MemoryError: the system has no memory for it.
         Argon2Failure: Argon2 refuses the parameters.
     """
-    run = Run(secret, salt, time_cost, memory_kib, parallelism, hash_len, variety, version)
-    fastest = choice().library
-    return (fastest if fastest.can(run) else CFFI).compute(run)
+    return compute(Run(secret, salt, time_cost, memory_kib, parallelism, hash_len, variety, version), choice().library)
 
 
 def by_parameters(secret: bytes, salt: bytes, params: Parameters) -> bytes:
@@ -229,13 +246,24 @@ def by_parameters(secret: bytes, salt: bytes, params: Parameters) -> bytes:
         salt: at least 8 bytes.
         params: costs, variety, version and length.
     """
-    return raw_hash(
+    return compute(run_of(secret, salt, params), choice().library)
+
+
+def run_of(secret: bytes, salt: bytes, params: Parameters) -> Run:
+    """Return the run that ``params`` describe.
+
+    Args:
+        secret: What is hashed.
+        salt: At least 8 bytes.
+        params: Costs, variety, version and length.
+    """
+    return Run(
         secret,
         salt,
-        time_cost=params.time_cost,
-        memory_kib=params.memory_cost,
-        parallelism=params.parallelism,
-        hash_len=params.hash_len,
-        variety=params.type,
-        version=params.version,
+        params.time_cost,
+        params.memory_cost,
+        params.parallelism,
+        params.hash_len,
+        params.type,
+        params.version,
     )

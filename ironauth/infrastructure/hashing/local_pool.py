@@ -6,9 +6,6 @@ password costs its turn as much as a wrong one. `claims` tells who asks.
 
 import asyncio
 import math
-import os
-import sys
-import threading
 import time
 import weakref
 from collections.abc import Callable
@@ -23,6 +20,8 @@ import msgspec
 from ironauth.infrastructure.core.errors import Overloaded
 from ironauth.infrastructure.hashing import argon2 as argon2_raw
 from ironauth.infrastructure.hashing import claims as hash_claims
+from ironauth.infrastructure.hashing.apart import HashProcess
+from ironauth.infrastructure.hashing.priority import WEAKEST_NICE, lower_priority
 from ironauth.infrastructure.telemetry import metrics
 from ironauth.infrastructure.telemetry.logs import get_logger
 from ironauth.infrastructure.threads.executor import BoundedExecutor
@@ -44,8 +43,6 @@ DEVIATIONS = 2
 MOST_DEVIATION = 4
 #: What a hash is taken to last at least, seconds: what waits is counted by it.
 SHORTEST_S = 1e-6
-#: The weakest claim to the CPU that setpriority(2) offers, so that the event loop goes first.
-WEAKEST_NICE = 19
 
 
 class HashPoolStats(msgspec.Struct, frozen=True):
@@ -155,20 +152,22 @@ class HashPool(PunctualExecutor):
     #: Whether there are hash workers; then a caller should say what is ``movable``.
     shares = False
 
-    def __init__(self, threads: int, max_wait_s: float, nice: int = WEAKEST_NICE) -> None:
+    def __init__(self, threads: int, max_wait_s: float, nice: int = WEAKEST_NICE, *, apart: bool = False) -> None:
         """Prepare a pool; its threads start with the first hash.
 
         Args:
             threads: hashes that run at once.
             max_wait_s: seconds within which a job has to start.
             nice: niceness of the threads, which run with SCHED_BATCH then; 0 leaves both alone.
+            apart: whether Argon2 runs in a process beside this one, which keeps its memory away from these threads.
         """
+        self._process = HashProcess(threads, nice) if apart else None
         self._fair_queue = FairQueue(self._room)
         super().__init__(
             name="hash",
             threads=threads,
             max_wait_s=max_wait_s,
-            initializer=partial(lower_priority, nice),
+            initializer=partial(_lower_priority, nice),
             queue=self._fair_queue,
         )
         self._mean_s = FIRST_GUESS_S
@@ -232,7 +231,15 @@ class HashPool(PunctualExecutor):
             MemoryError: the system has no memory for it.
             Argon2Failure: Argon2 refuses the parameters.
         """
-        return argon2_raw.by_parameters(secret, salt, params)
+        if self._process is None:
+            return argon2_raw.by_parameters(secret, salt, params)
+        return self._process.compute(argon2_raw.run_of(secret, salt, params))
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False, until: float | None = None) -> None:
+        """End the threads as ``BoundedExecutor.shutdown`` does, and the process beside this one."""
+        super().shutdown(wait, cancel_futures=cancel_futures, until=until)
+        if self._process is not None:
+            self._process.close()
 
     def expected_wait_s(self) -> float:
         """Return how long the last in the queue may wait for a thread, by recent runs, with the `SAFETY_FACTOR`."""
@@ -330,18 +337,7 @@ def refuse_event_loop() -> None:
     raise RuntimeError("A password hash would block this event loop: await hash_pool().run(...), or call from a thread")
 
 
-def lower_priority(nice: int) -> None:
-    """Lower the calling thread's claim to the CPU to niceness ``nice`` and SCHED_BATCH; 0 changes nothing.
-
-    A process that is nicer already stays so. Where the system refuses, hashing works at normal priority.
-    """
-    if not nice or sys.platform != "linux":
-        return  # elsewhere setpriority() takes a process, and would slow the event loop too
-    try:
-        thread = threading.get_native_id()
-        os.setpriority(os.PRIO_PROCESS, thread, max(nice, os.getpriority(os.PRIO_PROCESS, thread)))
-        # Not SCHED_IDLE: /me under a flood was no faster on a quiet machine, and beside other programs its p99 about
-        # doubled; presumably because a thread that gets no core can hold the interpreter's lock meanwhile.
-        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))  # 0: the calling thread
-    except OSError as error:
-        get_logger().warning("hash_thread_priority_refused", error=str(error))
+def _lower_priority(nice: int) -> None:
+    """Lower the calling thread's claim to the CPU; what the system refuses is a line in the log."""
+    if refused := lower_priority(nice):
+        get_logger().warning("hash_thread_priority_refused", error=refused)

@@ -24,19 +24,21 @@ def hash_pool() -> HashPool:
 
 def _make() -> HashPool:
     size = settings.IRONAUTH_HASH_THREADS, settings.IRONAUTH_HASH_MAX_WAIT_S, settings.IRONAUTH_HASH_NICE
+    apart = settings.IRONAUTH_HASH_APART
     if settings.IRONAUTH_HASH_WORKERS is None:
-        return HashPool(*size)
+        return HashPool(*size, apart=apart)
     from ironauth.infrastructure.hashing.remote.pool import (  # noqa: PLC0415 - loaded only where it is used
         SharedHashPool,
     )
 
-    return SharedHashPool(*size, settings.IRONAUTH_HASH_WORKERS)
+    return SharedHashPool(*size, settings.IRONAUTH_HASH_WORKERS, apart=apart)
 
 
 def _forget(*, setting: str, **_: object) -> None:
     global _shared
     if setting in (
-        "IRONAUTH_HASH_THREADS", "IRONAUTH_HASH_MAX_WAIT_S", "IRONAUTH_HASH_NICE", "IRONAUTH_HASH_WORKERS"
+        "IRONAUTH_HASH_THREADS", "IRONAUTH_HASH_MAX_WAIT_S", "IRONAUTH_HASH_NICE", "IRONAUTH_HASH_APART",
+        "IRONAUTH_HASH_WORKERS",
     ):  # fmt: skip
         with _shared_lock:
             pool, _shared = _shared, None

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from asgiref.sync import sync_to_async
+from cryptography.hazmat.primitives import serialization
 from django.conf import settings
 from django.core.management import CommandError, call_command
 from django.db import IntegrityError, transaction
@@ -19,6 +20,7 @@ from ironauth.infrastructure.core import clock
 from tokens.access import codec
 from tokens.clients.models import OAuthClient
 from tokens.errors import InvalidToken, SigningKeyMissing
+from tokens.keys import key_set
 from tokens.keys.key_set import Family, KeyRecord, build_key_set, new_key_pair, private_key
 from tokens.keys.models import SigningKey
 from tokens.keys.store import key_store, read_records
@@ -102,6 +104,21 @@ def test_one_active_key_in_each_family() -> None:
     for state in ("active", "next"):
         with pytest.raises(IntegrityError), transaction.atomic():
             SigningKey.objects.create(kid=f"second {state}", alg="ES256", family="ES256", public_jwk={}, state=state)
+
+
+def test_loading_an_rsa_key_validates_it_not_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes 28 ms, on the event loop, and each process loads its keys every 2.5 s; the seal vouches for the key."""
+    create_first_keys(Family.RS256)
+    asked: list[dict[str, bool]] = []
+
+    def load(data: bytes, password: None, **options: bool) -> object:
+        asked.append(options)
+        return serialization.load_der_private_key(data, password, **options)
+
+    monkeypatch.setattr(key_set, "load_der_private_key", load)
+    found = build_key_set(read_records(), now=time.time()).signers[Family.RS256]
+    assert asked == [{"unsafe_skip_rsa_key_validation": True}]
+    assert found.key.thumbprint() == found.kid
 
 
 def test_rotating_nothing_names_the_family() -> None:

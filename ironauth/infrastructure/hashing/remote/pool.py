@@ -51,7 +51,9 @@ class SharedHashPool(HashPool):
 
     shares = True
 
-    def __init__(self, threads: int, max_wait_s: float, nice: int, workers: HashWorkerSettings) -> None:
+    def __init__(
+        self, threads: int, max_wait_s: float, nice: int, workers: HashWorkerSettings, *, apart: bool = False
+    ) -> None:
         """Prepare a pool; nothing is connected yet.
 
         Args:
@@ -59,11 +61,12 @@ class SharedHashPool(HashPool):
             max_wait_s: seconds within which a job has to start.
             nice: niceness of the threads here.
             workers: addresses, TLS and limits of the hash workers.
+            apart: whether Argon2 runs here in a process beside this one.
 
         Raises:
             ImproperlyConfigured: the files for TLS cannot be used.
         """
-        super().__init__(threads, max_wait_s, nice)
+        super().__init__(threads, max_wait_s, nice, apart=apart)
         tls = None
         if workers.tls is not None:
             tls = hash_worker_trust.context(server=False, cert=workers.tls.cert, key=workers.tls.key, ca=workers.tls.ca)

@@ -17,8 +17,9 @@ from pytest_django import Settings
 
 from ironauth.infrastructure.core.errors import Overloaded
 from ironauth.infrastructure.hashing import claims as hash_claims
-from ironauth.infrastructure.hashing.local_pool import SAFETY_FACTOR, WEAKEST_NICE, HashPool
+from ironauth.infrastructure.hashing.local_pool import SAFETY_FACTOR, HashPool
 from ironauth.infrastructure.hashing.pool import hash_pool
+from ironauth.infrastructure.hashing.priority import WEAKEST_NICE
 from ironauth.infrastructure.hashing.tests.hash_worker import asking
 from ironauth.infrastructure.http import client_context
 from ironauth.infrastructure.threads.job_queues import NOBODY
