@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import threading
 import time
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from perf.experiments.flood import report
 from perf.experiments.flood.clients import Job, Outcome, sources, start, together
+from perf.experiments.flood.neighbours import busy_neighbours
 from perf.experiments.flood.report import Seen
 from perf.experiments.flood.rounds import Flooded, forget_peak, peak_mib
 from perf.experiments.flood.stalls import undisturbed, watching
@@ -38,6 +40,8 @@ def seen(round_: Flooded) -> Seen:
     made.raw.append(HashRate(2, 17.0, 115.0, 160.0, 110.0))
     made.idle.append(Outcome([MS] * 100, {}, lags=[1]))
     made.flooded.append(round_)
+    made.beside.append(flooded())
+    made.beside_at_0.append(flooded())
     return made
 
 
@@ -50,7 +54,7 @@ def found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, round_: Flooded) -> F
 def test_a_good_round_keeps_every_promise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Figures within their bounds pass, nothing failed, and the plots are drawn."""
     finding = found(tmp_path, monkeypatch, flooded())
-    assert [check.met for check in finding.checks] == [True] * 7
+    assert [check.met for check in finding.checks] == [True] * 10
     assert finding.failed == 0
     assert all((tmp_path / name).stat().st_size for name in finding.plots)
     assert [len(table.rows[0]) for table in finding.tables] == [len(table.columns) for table in finding.tables]
@@ -69,6 +73,34 @@ def test_a_broken_promise_is_told(
     """Each figure beyond its bound fails its own checks and no other."""
     broken = [check.what for check in found(tmp_path, monkeypatch, bad).checks if not check.met]
     assert [what.startswith(promise) for what, promise in zip(broken, promises, strict=True)] == [True] * len(promises)
+
+
+def test_what_neighbours_take_away_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside busy processes `/me`, the refusals and the share of sign-ins have bounds of their own."""
+    monkeypatch.setattr(Lab, "plot", lambda _self, suffix="": tmp_path / f"{suffix}.svg")
+    made = seen(flooded())
+    made.beside[0] = flooded(me_ms=6, refused_ms=51)
+    made.beside[0].sign_ins.latencies = [3_000 * MS] * 143
+    lab = Lab("flood", tmp_path, contextlib.ExitStack(), True, print)
+    broken = [check.what for check in report.finding(lab, made).checks if not check.met]
+    assert [what.partition(" beside")[0] for what in broken] == ["p99 of /me", "p99 of the answers 503", "sign-ins"]
+    made.beside[0].sign_ins.latencies = [3_000 * MS] * 144
+    assert len([check for check in report.finding(lab, made).checks if not check.met]) == 2
+
+
+def test_neighbours_leave_with_the_scene() -> None:
+    """One busy process a core, in sessions of their own; none is left."""
+    with busy_neighbours():
+        started = [int(child) for child in children()]
+        assert len(started) == len(os.sched_getaffinity(0))
+        assert os.getsid(0) not in {os.getsid(pid) for pid in started}
+    assert not set(started) & set(map(int, children()))
+
+
+def children() -> list[str]:
+    """Return the ids of this process' children that run what neighbours run."""
+    found = Path(f"/proc/{os.getpid()}/task/{threading.get_native_id()}/children").read_text().split()
+    return [pid for pid in found if b"while True" in Path(f"/proc/{pid}/cmdline").read_bytes()]
 
 
 def test_stalls_of_the_machine_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

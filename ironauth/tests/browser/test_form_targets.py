@@ -13,7 +13,7 @@ from playwright.async_api import Browser
 
 from conftest import PASSWORD
 from ironauth.tests.browser.conftest import OpenPage, OpenSite
-from ironauth.tests.browser.test_oauth import EMAIL, arrived, give_password, link, wiki_server
+from ironauth.tests.browser.test_oauth import EMAIL, PAGE, arrived, give_password, link, wiki_server
 from ironauth.tests.browser.watched import Watched
 from tokens.clients.models import OAuthClient
 from tokens.oauth.tests.material import make_client
@@ -52,7 +52,7 @@ def application() -> Iterator[dict[str, Any]]:
             self.send_response(200)
             self.send_header("Content-Type", "text/html")
             self.end_headers()
-            self.wfile.write(b"<!doctype html><html lang=en><title>Wiki</title><h1>Back at the wiki</h1></html>")
+            self.wfile.write(PAGE)
 
         def log_message(self, *_: Any) -> None:
             """Write nothing: codes are in the paths."""

@@ -29,7 +29,10 @@ pytestmark = [
 EMAIL = "mia@example.com"
 WRONG = "not the password at all"
 GRANTS = [GrantType.AUTHORIZATION_CODE.value, GrantType.REFRESH_TOKEN.value, GrantType.DEVICE_CODE.value]
-PAGE = b'<!doctype html><html lang="en"><title>Wiki</title><h1>Back at the wiki</h1></html>'
+#: With an icon of its own: else the browser asks for one, maybe when the test is over and the server gone.
+PAGE = (
+    b'<!doctype html><html lang="en"><title>Wiki</title><link rel="icon" href="data:,"><h1>Back at the wiki</h1></html>'
+)
 
 
 class _Wiki(BaseHTTPRequestHandler):

@@ -17,6 +17,8 @@ from perf.summary import percentile_ms, spread
 
 ME_P99_MS = 5.0
 REFUSED_MS = 50.0
+#: Of the hashes that threads of normal priority compute beside the same neighbours.
+SHARE_OF_NICE_0 = 0.9
 LIMIT_MS = 4_000.0  # IRONAUTH_HASH_MAX_WAIT_S, which the servers have at its default
 #: On SQLite: docs/security/figures.md; two threads at most 260 MiB.
 BASE_MIB, MARGIN_MIB, THREAD_MIB = 120.0, 12.0, 64.0
@@ -25,7 +27,10 @@ _NS_PER_MS = 1_000_000
 
 @dataclass
 class Seen:
-    """Everything measured; ``offered``: sign-ins per second, ``flood_s``: measured seconds of a flood."""
+    """Everything measured; ``offered``: sign-ins per second, ``flood_s``: measured seconds of a flood.
+
+    ``beside`` are floods with a busy process a core, ``beside_at_0`` the same with hash threads of niceness 0.
+    """
 
     threads: int
     flood_s: float
@@ -33,6 +38,8 @@ class Seen:
     raw: list[HashRate] = field(default_factory=list)
     idle: list[Outcome] = field(default_factory=list)
     flooded: list[Flooded] = field(default_factory=list)
+    beside: list[Flooded] = field(default_factory=list)
+    beside_at_0: list[Flooded] = field(default_factory=list)
 
     @property
     def raw_rate(self) -> float:
@@ -51,7 +58,7 @@ def brief(under: Flooded, seconds: float) -> str:
 def finding(lab: Lab, seen: Seen) -> Finding:
     """Put together what was found."""
     return Finding(
-        tables=[_me_table(seen), _sign_in_table(seen)],
+        tables=[_me_table(seen), _sign_in_table(seen), _beside_table(seen)],
         checks=_checks(seen),
         plots=_plots(lab, seen),
         notes=_notes(seen),
@@ -75,7 +82,7 @@ def _me_table(seen: Seen) -> Table:
 
 
 def _sign_in_table(seen: Seen) -> Table:
-    accepted = statistics.median(len(one.sign_ins.latencies) for one in seen.flooded) / seen.flood_s
+    accepted = _accepted(seen, seen.flooded)
     refused = _pool([one.sign_ins for one in seen.flooded], lambda outcome: outcome.shed)
     row = [
         f"{accepted:.1f}",
@@ -89,6 +96,36 @@ def _sign_in_table(seen: Seen) -> Table:
     columns = ["accepted/s", "of raw", "longest s", "refused (503)", "503 p50 ms", "503 p99 ms"]
     columns += ["503 max ms", "peak memory MiB", "loop waits for a core µs"]
     return Table(f"Sign-ins, {seen.offered:.0f} arriving each second", columns, [row])
+
+
+def _beside_table(seen: Seen) -> Table:
+    rows = []
+    for name, rounds in (("nice 19", seen.beside), ("nice 0", seen.beside_at_0)):
+        me = _pool([one.me for one in rounds], lambda outcome: outcome.latencies)
+        refused = _pool([one.sign_ins for one in rounds], lambda outcome: outcome.shed)
+        rows.append([
+            name, *(_at(me, percent) for percent in (50, 99)), *(_at(refused, percent) for percent in (50, 99, 100)),
+            f"{_accepted(seen, rounds):.1f}",
+        ])  # fmt: skip
+    columns = ["hash threads", "`/me` p50 ms", "`/me` p99 ms", "503 p50 ms", "503 p99 ms", "503 max ms", "sign-ins/s"]
+    return Table("The same flood beside a busy process a core", columns, rows)
+
+
+def _accepted(seen: Seen, rounds: Sequence[Flooded]) -> float:
+    """Return how many sign-ins a second were accepted, the median round."""
+    return statistics.median(len(one.sign_ins.latencies) for one in rounds) / seen.flood_s
+
+
+def _beside_checks(seen: Seen) -> list[Check]:
+    me = sorted(_pool([one.me for one in seen.beside], lambda outcome: outcome.latencies))
+    refused = sorted(_pool([one.sign_ins for one in seen.beside], lambda outcome: outcome.shed))
+    share = _accepted(seen, seen.beside) / max(_accepted(seen, seen.beside_at_0), 1e-9)
+    where = "beside a busy process a core"
+    return [
+        at_most(f"p99 of /me {where}", ME_P99_MS, _p99(me), " ms"),
+        at_most(f"p99 of the answers 503 {where}", REFUSED_MS, _p99(refused), " ms"),
+        Check(f"sign-ins {where}, of those with niceness 0", SHARE_OF_NICE_0, share),
+    ]
 
 
 def _checks(seen: Seen) -> list[Check]:
@@ -117,7 +154,7 @@ def _checks(seen: Seen) -> list[Check]:
         late = sum(latency > REFUSED_MS * _NS_PER_MS for latency in refused)
         checks.insert(2, at_most("p99 of the answers 503", REFUSED_MS, slow, " ms"))
         checks.insert(3, at_most(f"answers 503 later than {REFUSED_MS:.0f} ms", 0, late))
-    return checks
+    return checks + _beside_checks(seen)
 
 
 def _p99(ordered: Sequence[int]) -> float:
@@ -156,7 +193,7 @@ def _plots(lab: Lab, seen: Seen) -> list[str]:
         log_x=True,
         log_y=True,
     )
-    accepted = statistics.median(len(one.sign_ins.latencies) for one in seen.flooded) / seen.flood_s
+    accepted = _accepted(seen, seen.flooded)
     values = {"raw": seen.raw_rate, "flooded": accepted}
     plots.bars(rates := lab.plot("sign-ins"), "Accepted sign-ins", values, unit="per second")
     return [latency.name, rates.name]
@@ -177,25 +214,29 @@ def _data(seen: Seen) -> dict[str, Any]:
         "offered_per_s": seen.offered,
         "raw_per_s": [one.rate for one in seen.raw],
         "idle_me_ms": [{str(point): _at(one.latencies, point) for point in points} for one in seen.idle],
-        "flooded": [
-            {
-                "me_ms": {str(point): _at(one.me.latencies, point) for point in points},
-                "accepted": len(one.sign_ins.latencies),
-                "refused": len(one.sign_ins.shed),
-                "refused_ms": {str(point): _at(one.sign_ins.shed, point) for point in points},
-                "peak_mib": one.peak_mib,
-                "loop_wait_us": one.loop_wait_us,
-                "others": one.others,
-                "stalls_ms": [(end - begin) / _NS_PER_MS for begin, end in one.stalls],
-            }
-            for one in seen.flooded
-        ],
+        **{
+            name: [
+                {
+                    "me_ms": {str(point): _at(one.me.latencies, point) for point in points},
+                    "accepted": len(one.sign_ins.latencies),
+                    "refused": len(one.sign_ins.shed),
+                    "refused_ms": {str(point): _at(one.sign_ins.shed, point) for point in points},
+                    "peak_mib": one.peak_mib,
+                    "loop_wait_us": one.loop_wait_us,
+                    "others": one.others,
+                    "stalls_ms": [(end - begin) / _NS_PER_MS for begin, end in one.stalls],
+                }
+                for one in rounds
+            ]
+            for name, rounds in (("flooded", seen.flooded), ("beside", seen.beside), ("beside_at_0", seen.beside_at_0))
+        },
     }
 
 
 def _failures(seen: Seen) -> Iterable[int]:
     """Yield how many answers of each client were wrong or missing; a client without any answer failed too."""
-    for outcome in [*seen.idle, *(part for one in seen.flooded for part in (one.me, one.sign_ins))]:
+    floods = [*seen.flooded, *seen.beside, *seen.beside_at_0]
+    for outcome in [*seen.idle, *(part for one in floods for part in (one.me, one.sign_ins))]:
         yield sum(outcome.failures.values()) or int(not outcome.latencies)
 
 
