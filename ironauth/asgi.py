@@ -39,6 +39,7 @@ from ironauth.server.instrumentation.route_label import (  # noqa: E402 - after 
     NotingPageHandler,
     RouteLabelHandler,
 )
+from tokens.access import remembered  # noqa: E402 - after django.setup()
 from tokens.access.credentials import access_name  # noqa: E402 - after django.setup()
 from tokens.sessions import authentication  # noqa: E402 - after django.setup()
 
@@ -109,6 +110,7 @@ _guard = Guard(
         _lanes,
         paths=_hot_paths,
         answers_of=authentication.answers_of,
+        keep=remembered.keep_answer,
         cookie_name=access_name,
     ),
     longest_body=longest_body,

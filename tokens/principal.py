@@ -7,7 +7,7 @@ import msgspec
 from accounts.users.outputs import ActingOut, UserOut
 
 
-class Principal(msgspec.Struct, frozen=True):
+class Principal(msgspec.Struct, frozen=True, gc=False):
     """A signed-in person and the session they act through; stands in for Django's user on the API lane.
 
     Attributes:

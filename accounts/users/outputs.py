@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from accounts.users.paging import UserRow
 
 
-class UserOut(msgspec.Struct, frozen=True):
+class UserOut(msgspec.Struct, frozen=True, gc=False):
     """A person, as the person and staff see it; ``locale`` is the language they have chosen, "" for none."""
 
     id: uuid.UUID
@@ -33,7 +33,7 @@ class UserOut(msgspec.Struct, frozen=True):
     updated_at: datetime | None = None
 
 
-class ActingOut(msgspec.Struct, frozen=True):
+class ActingOut(msgspec.Struct, frozen=True, gc=False):
     """The member of staff who is signed in as a person for support, and when that ends at the latest."""
 
     id: uuid.UUID

@@ -225,15 +225,11 @@ STORAGE = Section(
         ),
     ),
     Setting(
-        "IRONAUTH_L1_MAX_ENTRIES",
-        "Entries of the cache in one worker's memory, {least} to {most}, each of about 2 KiB.",
-        default=50_000,
-        limit=Limit(
-            100,
-            1_000_000,
-            "entries",
-            "too few push each other out while requests run; each takes about 2 KiB of memory",
-        ),
+        "IRONAUTH_L1_MIB",
+        "Memory in one worker for verified tokens and the answers to them, {least} to {most} MiB: 360 "
+        "live tokens in each. When it is full, those that were not used lately make room.",
+        default=128,
+        limit=Limit(1, 65_536, "MiB", "with too little tokens push each other out while requests run"),
     ),
 )
 

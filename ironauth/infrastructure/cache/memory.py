@@ -4,11 +4,14 @@ Times are monotonic seconds unless a name says ``unix``. Positions and ids are t
 """
 
 import math
+import sys
 import threading
 import time
+from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from itertools import islice
-from typing import Any
+from typing import Any, Final
+from uuid import UUID
 
 import msgspec
 
@@ -18,10 +21,14 @@ from ironauth.infrastructure.core import clock
 RECENT_S = 60.0
 #: Stands for an invalidation whose id is not known: newer than every shared copy.
 UNKNOWN_ID = 2**63 - 1
-#: Share of a full L1 that makes room at once, oldest first: one by one, a dict's dead head makes eviction quadratic.
-EVICTED_SHARE = 64
-#: Share of `L1.max_entries` that may have an alias: what is kept beside these takes 1 KiB of each.
-ALIASED_SHARE = 3
+#: Entries that were used since the last look and are passed over, at most, to make room for one: a bound of its time.
+MAX_PASSED: Final = 64
+#: Bytes of an entry apart from its value, its key and its tags: the entry, its alias, their places in the maps; of each
+#: tag apart from its text; and of the dict beside. Measured by ``test_the_bound_in_bytes_holds``.
+ENTRY_BYTES, TAG_BYTES, BESIDE_BYTES = 330, 100, 260
+#: Values of one type whose MessagePack is as long, give or take so many bytes, are taken to be as large in memory.
+ALIKE_BYTES: Final = 32
+MAX_SIZES: Final = 1_024
 #: How many of the oldest entries are looked at every `RECENT_S` / 10 whether they have expired: as many as come at 600
 #: refreshes a second, in half a millisecond. What is left over at a higher rate waits for the next look.
 SWEPT = 4_000
@@ -32,7 +39,9 @@ class L1Entry(msgspec.Struct, gc=False):
 
     Attributes:
         alias: What else finds the entry, see `L1.add_alias`.
-        beside: What others keep beside an entry with an alias; gone with it.
+        beside: What others keep beside an entry with an alias (`L1.keep_beside`); gone with it.
+        size: Bytes that it takes in memory, with all that is beside it.
+        used: Since room was last made from here.
     """
 
     value: object
@@ -41,7 +50,9 @@ class L1Entry(msgspec.Struct, gc=False):
     tags: tuple[str, ...]
     expires_at: float  # unix seconds
     alias: bytes = b""
-    beside: dict[Any, Any] = {}
+    beside: dict[Any, Any] | None = None
+    size: int = 0
+    used: bool = False
 
 
 class _Drop(msgspec.Struct, frozen=True, gc=False):
@@ -156,14 +167,20 @@ class Freshness:
 
 
 class L1:
-    """Entries by key, at most ``max_entries`` of them; reads take no lock."""
+    """Entries by key that take at most ``max_bytes``; reads take no lock.
 
-    def __init__(self, freshness: Freshness, *, max_entries: int, max_stale_s: float) -> None:
-        self.max_entries = max_entries
+    Who has not been used lately makes room first (CLOCK, second chance): a reader only sets a flag, and room is made
+    from the oldest on, where an entry with the flag loses it and becomes the newest.
+    """
+
+    def __init__(self, freshness: Freshness, *, max_bytes: int, max_stale_s: float) -> None:
+        self.max_bytes = max_bytes
         self.max_stale_s = max_stale_s
+        #: What the entries take, and how many that were good had to make room.
+        self.bytes, self.evictions = 0, 0
         self._freshness = freshness
-        self._entries: dict[str, L1Entry] = {}
-        self._tags: dict[str, set[str]] = {}
+        self._entries: OrderedDict[str, L1Entry] = OrderedDict()
+        self._tags: dict[str, str | set[str]] = {}  # a set takes 200 bytes, and most tags have one key
         self._aliases: dict[bytes, L1Entry] = {}
         freshness.attach(self)
 
@@ -182,6 +199,7 @@ class L1:
         oldest = time.monotonic() - self.max_stale_s
         if (entry.checked_at < oldest and self._freshness.synced_at < oldest) or entry.expires_at <= clock.unix():
             return None
+        entry.used = True
         return entry.value
 
     def find(self, alias: bytes) -> L1Entry | None:
@@ -192,44 +210,57 @@ class L1:
         oldest = time.monotonic() - self.max_stale_s
         if (entry.checked_at < oldest and self._freshness.synced_at < oldest) or entry.expires_at <= clock.unix():
             return None
+        entry.used = True
         return entry
 
     def add_alias(self, key: str, value: object, alias: bytes) -> None:
-        """Let ``alias`` find the entry of ``key`` while it is there, if its value is still this very ``value``.
-
-        The oldest aliases make room for new ones.
-        """
+        """Let ``alias`` find the entry of ``key`` while it is there, if its value is still this very ``value``."""
         with self._freshness.lock:
             entry = self._entries.get(key)
             if entry is None or entry.value is not value or entry.alias:
                 return
-            most = max(1, self.max_entries // ALIASED_SHARE)
-            if len(self._aliases) >= most:
-                for old in list(islice(self._aliases, max(1, most // EVICTED_SHARE))):
-                    self._remove_alias(self._aliases[old])
-            entry.alias = alias
+            entry.alias, entry.beside = alias, {}
             self._aliases[alias] = entry
+            self._grow(entry, BESIDE_BYTES)
+
+    def keep_beside(self, alias: bytes, name: object, what: object, size: int) -> None:
+        """Keep ``what`` beside the entry with that alias, if it is still there; its bytes count as the entry's.
+
+        Args:
+            alias: As in ``add_alias``.
+            name: Where in ``L1Entry.beside``.
+            what: What is kept.
+            size: Bytes that it takes in memory.
+        """
+        with self._freshness.lock:
+            entry = self._aliases.get(alias)
+            if entry is not None and entry.beside is not None:
+                entry.beside[name] = what
+                self._grow(entry, size)
 
     def put(self, key: str, entry: L1Entry, *, sequence: int) -> bool:
         """Keep ``entry``, unless one of its tags was invalidated after ``sequence``, where its reading began."""
+        tags = sum(TAG_BYTES + len(tag) for tag in entry.tags)
+        size = ENTRY_BYTES + len(key) + tags + held_bytes(entry.value)
         with self._freshness.lock:
             if self._freshness.dropped_since(entry.tags, sequence):
                 return False
-            if time.monotonic() - entry.checked_at > RECENT_S:  # invalidations since then may be forgotten
+            if size > self.max_bytes or time.monotonic() - entry.checked_at > RECENT_S:  # may be forgotten since then
                 return False
             if key in self._entries:
                 self._remove(key)
-            elif len(self._entries) >= self.max_entries:
-                for old in list(islice(self._entries, max(1, self.max_entries // EVICTED_SHARE))):
-                    self._remove(old)
+            self._make_room(size)
             self._entries[key] = entry
             for tag in entry.tags:
-                self._tags.setdefault(tag, set()).add(key)
+                self._add_tag(tag, key)
+            entry.size = size
+            self.bytes += size
             return True
 
     def remove_tag(self, tag: str) -> None:
         """Drop every entry that carries ``tag``. Needs the lock."""
-        for key in tuple(self._tags.get(tag, ())):
+        keys = self._tags.get(tag, ())
+        for key in (keys,) if isinstance(keys, str) else tuple(keys):
             self._remove(key)
 
     def remove_all(self) -> None:
@@ -237,32 +268,94 @@ class L1:
         self._entries.clear()
         self._tags.clear()
         self._aliases.clear()
+        self.bytes = 0
 
     def sweep(self) -> None:
         """Drop what has expired among the oldest entries. Needs the lock.
 
-        Every refresh leaves one that nobody asks for again: memory grew with each, up to ``max_entries``.
+        Every refresh leaves one that nobody asks for again: memory grew with each, up to ``max_bytes``.
         """
         now = clock.unix()
         entries = self._entries
-        for key in [key for key in islice(entries, SWEPT) if entries[key].expires_at <= now]:
+        for key in [key for key, entry in islice(entries.items(), SWEPT) if entry.expires_at <= now]:
             self._remove(key)
+
+    def _grow(self, entry: L1Entry, size: int) -> None:
+        entry.size += size
+        self.bytes += size
+        self._make_room(0)
+
+    def _make_room(self, size: int) -> None:
+        """Let entries go until ``size`` bytes more may be taken."""
+        passed, now = 0, 0.0
+        while self.bytes + size > self.max_bytes:
+            now = now or clock.unix()
+            key = next(iter(self._entries))
+            entry = self._entries[key]
+            if entry.expires_at > now:
+                if entry.used and passed < MAX_PASSED:
+                    entry.used = False
+                    self._entries.move_to_end(key)
+                    passed += 1
+                    continue
+                self.evictions += 1
+            self._remove(key)
+
+    def _add_tag(self, tag: str, key: str) -> None:
+        keys = self._tags.get(tag)
+        if keys is None:
+            self._tags[tag] = key
+        elif isinstance(keys, set):
+            keys.add(key)
+        elif keys != key:
+            self._tags[tag] = {keys, key}
 
     def _remove(self, key: str) -> None:
         entry = self._entries.pop(key)
-        self._remove_alias(entry)
+        self.bytes -= entry.size
+        if entry.alias:
+            del self._aliases[entry.alias]
+            entry.alias, entry.beside = b"", None
         for tag in entry.tags:
             keys = self._tags.get(tag)
-            if keys is not None:
+            if isinstance(keys, set):
                 keys.discard(key)
                 if not keys:
                     del self._tags[tag]
-
-    def _remove_alias(self, entry: L1Entry) -> None:
-        if entry.alias:
-            del self._aliases[entry.alias]
-            entry.alias, entry.beside = b"", {}
+            elif keys is not None:
+                del self._tags[tag]
 
 
+def held_bytes(value: object) -> int:
+    """Return about how many bytes ``value`` takes: as many as another of its type that is as long when encoded."""
+    try:
+        kind = type(value), len(msgspec.msgpack.encode(value)) // ALIKE_BYTES
+    except (TypeError, ValueError, OverflowError):
+        return _bytes_of(value)
+    known = _sizes.get(kind)
+    if known is None:
+        known = _bytes_of(value)
+        if len(_sizes) < MAX_SIZES:
+            _sizes[kind] = known
+    return known
+
+
+def _bytes_of(value: object) -> int:
+    """Return the bytes of ``value`` and what it holds; what every process has anyway counts for nothing."""
+    if value is None or isinstance(value, bool | type) or not value:
+        return 0
+    parts: Iterable[object] = ()
+    if isinstance(value, msgspec.Struct):
+        parts = (getattr(value, name) for name in value.__struct_fields__)
+    elif isinstance(value, UUID):
+        parts = (value.int,)
+    elif isinstance(value, dict):
+        parts = (each for pair in value.items() for each in pair)
+    elif isinstance(value, tuple | list | set | frozenset):
+        parts = value
+    return sys.getsizeof(value) + sum(map(_bytes_of, parts))
+
+
+_sizes: dict[tuple[type, int], int] = {}
 #: The process's knowledge.
 freshness = Freshness()

@@ -18,8 +18,9 @@ from ironauth.infrastructure.cache.shared_entries import L2
 from ironauth.infrastructure.telemetry import metrics
 from ironauth.infrastructure.threads.single_flight import SingleFlight
 
-#: Keys under which nothing was found, remembered by each process, at most; 1 MiB. Strangers choose such keys.
-MAX_ABSENT = 1_024
+MIB: Final = 2**20
+#: Keys under which nothing was found, remembered by each process, at most; bytes. Strangers choose such keys.
+MAX_ABSENT_BYTES: Final = MIB
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +62,15 @@ class TwoLevelCache:
             remote = RedisClient(redis_url)
         self.remote = remote
         stale_s = settings.IRONAUTH_L1_MAX_STALE_S
-        self._l1 = L1(freshness, max_entries=settings.IRONAUTH_L1_MAX_ENTRIES, max_stale_s=stale_s)
-        self._absent = L1(freshness, max_entries=MAX_ABSENT, max_stale_s=stale_s)
+        self._l1 = L1(freshness, max_bytes=settings.IRONAUTH_L1_MIB * MIB, max_stale_s=stale_s)
+        self._absent = L1(freshness, max_bytes=MAX_ABSENT_BYTES, max_stale_s=stale_s)
         self._l2 = L2(self.remote, freshness) if self.remote else None
         self._flights = SingleFlight()
-        self.find, self.add_alias = self._l1.find, self._l1.add_alias
+        self.add_alias, self.keep_beside = self._l1.add_alias, self._l1.keep_beside
+        #: ``find(alias)``: the entry with that alias if it may be used now; see L1.find.
+        self.find: Callable[[bytes], L1Entry | None] = (
+            self._counted_find if settings.IRONAUTH_METRICS else self._l1.find
+        )
         #: ``peek(key)``: the tagged entry's value if it may be used now, else None. In memory; see L1.peek.
         self.peek: Callable[[str], object | None] = self._counted_peek if settings.IRONAUTH_METRICS else self._l1.peek
 
@@ -84,12 +89,24 @@ class TwoLevelCache:
             value = self._absent.peek(key)
         if isinstance(value, kind):
             return value
+        if metrics.recorder is not None:
+            metrics.recorder.misses[0] += 1
         return await self._flights.join(key, freshness.sequence, lambda: self._read(key, load, kind, tags))
 
     @property
     def entries(self) -> int:
         """How many tagged entries are in memory."""
         return len(self._l1)
+
+    @property
+    def size(self) -> int:
+        """Bytes that they take of ``IRONAUTH_L1_MIB``."""
+        return self._l1.bytes
+
+    @property
+    def evictions(self) -> int:
+        """How many entries that were good had to make room since the process began."""
+        return self._l1.evictions
 
     def mark(self) -> ReadMark:
         """Return where a reading from the database begins, for ``keep``; call it before the first query."""
@@ -108,10 +125,15 @@ class TwoLevelCache:
 
     def _counted_peek(self, key: str) -> object | None:
         value = self._l1.peek(key)
-        recorder = metrics.recorder
-        if recorder is not None:
-            (recorder.misses if value is None else recorder.hits)[0] += 1
+        if value is not None and metrics.recorder is not None:
+            metrics.recorder.hits[0] += 1
         return value
+
+    def _counted_find(self, alias: bytes) -> L1Entry | None:
+        entry = self._l1.find(alias)
+        if entry is not None and metrics.recorder is not None:
+            metrics.recorder.hits[0] += 1
+        return entry
 
     async def _read[T](
         self, key: str, load: Callable[[], Awaitable[Loaded[T]]], kind: type[T], tags: tuple[str, ...]
@@ -148,7 +170,7 @@ class TwoLevelCache:
 
 _background: set[asyncio.Task[None]] = set()
 _token_cache: TwoLevelCache | None = None
-_READ: Final = ("REDIS_URL", "IRONAUTH_METRICS", "IRONAUTH_L1_MAX_ENTRIES", "IRONAUTH_L1_MAX_STALE_S")
+_READ: Final = ("REDIS_URL", "IRONAUTH_METRICS", "IRONAUTH_L1_MIB", "IRONAUTH_L1_MAX_STALE_S")
 
 
 def _entry(loaded: Loaded[Any], reading: ReadMark) -> L1Entry:

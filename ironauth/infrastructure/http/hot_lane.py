@@ -11,6 +11,7 @@ from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple
 from urllib.parse import unquote_to_bytes
 
+import msgspec
 from django.core.signals import request_finished, request_started
 
 from ironauth.infrastructure.core.asgi_types import WHOLE_ANSWER, Application, Message, Receive, Scope, Send
@@ -29,6 +30,8 @@ MAX_ANSWERS = 12
 MAX_QUERY = 256  # bytes; it is kept with the answer
 #: Fields and parts of heads that answers share; those of /me differ by the body's length alone.
 MAX_SHARED = 1_024
+#: Bytes that an answer takes beside its body and parts that it shares with no other, and a field of such a part.
+ANSWER_BYTES, FIELD_BYTES = 260, 60
 _ID_FIELD = b"X-Request-ID"
 _SAFE_METHODS = frozenset({"GET", "HEAD"})
 #: A body, its type, or the wish to send one, is for the API lane to judge.
@@ -46,13 +49,17 @@ class _Part(NamedTuple):
 
     fields: Fields
     lines: bytes
+    is_shared: bool = False
 
 
 _shared: dict[Hashable, Any] = {}
 
 
-class _Answer(NamedTuple):
-    """A response without its request id, which goes between ``before`` and ``after``."""
+class _Answer(msgspec.Struct, frozen=True, gc=False):
+    """A response without its request id, which goes between ``before`` and ``after``.
+
+    There is one for each live token: the garbage collector need not walk what can be part of no cycle.
+    """
 
     status: int
     before: _Part
@@ -64,6 +71,13 @@ class _Answer(NamedTuple):
         """Return all of it as one message, for a server that offers `WHOLE_ANSWER`."""
         lines = b"%sx-request-id: %s\r\n%s" % (self.before.lines, request_id, self.after.lines)
         return {"type": WHOLE_ANSWER, "status": self.status, "lines": lines, "body": self.body}
+
+    @property
+    def size(self) -> int:
+        """Bytes that it takes in memory alone."""
+        own = [part for part in (self.before, self.after) if not part.is_shared]
+        parts = sum(2 * len(part.lines) + FIELD_BYTES * len(part.fields) for part in own)
+        return ANSWER_BYTES + len(self.body) + parts
 
     def head(self, request_id: bytes) -> Message:
         """Return the first of ASGI's two messages."""
@@ -78,8 +92,9 @@ type Answers = dict[_Request, _Answer]
 class HotLane:
     """Answers GET and HEAD of ``paths`` for tokens seen before; hands everything else to ``application``.
 
-    ``answers_of(token)`` returns where the answers to a verified token are kept, the same dict as long as the token
-    stands for the same, or None for a token that is not good now. It is synchronous and free of I/O.
+    ``answers_of(token)`` returns the answers to a verified token, the same dict as long as the token stands for the
+    same, or None for a token that is not good now. ``keep(token, request, answer, size)`` adds one to them, with the
+    bytes that it takes. Both are synchronous and free of I/O.
     """
 
     def __init__(
@@ -88,11 +103,13 @@ class HotLane:
         *,
         paths: frozenset[str],
         answers_of: Callable[[bytes], Answers | None],
+        keep: Callable[[bytes, _Request, _Answer, int], None],
         cookie_name: Callable[[], str],
     ) -> None:
         self.application = application
         self._paths = paths
         self._answers_of = answers_of
+        self._keep_for = keep
         self._cookie_name = cookie_name
         self._recorder = metrics.recorder
 
@@ -115,7 +132,7 @@ class HotLane:
             recorder = _Recorder(send)
             await self.application(scope, receive, recorder)
             if self._answers_of(token) is answers:  # good before, and still the same afterwards
-                self._keep(recorder.answer(), answers, request, scope)
+                self._keep(token, recorder.answer(), answers, request, scope)
             return
         request_id = choose_request_id(incoming_id)
         if WHOLE_ANSWER in scope.get("extensions", ()):
@@ -132,14 +149,15 @@ class HotLane:
             took_ms = took_ns / 1_000_000
             logs.access(scope["method"], scope["path"], answer.status, took_ms, client_address(scope), request_id)
 
-    def _keep(self, answer: _Answer | None, answers: Answers, request: _Request, scope: Scope) -> None:
+    def _keep(self, token: bytes, answer: _Answer | None, answers: Answers, request: _Request, scope: Scope) -> None:
         """Keep the answer to ``request``, if there is one that may be given again."""
         if answer is None or len(answers) >= MAX_ANSWERS:
             return
         if self._recorder is not None:
             tally = self._recorder.request_tally(scope["method"], scope["path"], "hot", answer.status)
-            answer = answer._replace(tally=tally)
-        answers[request] = answer
+            answer = msgspec.structs.replace(answer, tally=tally)
+        shared = request if "?" in request[1] else _share(request)
+        self._keep_for(token, shared, answer, answer.size)
 
     def _credential(self, scope: Scope) -> tuple[bytes, str | None] | None:
         """Return the token and the id of a request that is plain in every respect; None for any other."""
@@ -218,7 +236,8 @@ def _part(fields: Fields) -> _Part:
     part = _Part(fields, b"".join(b"%s: %s\r\n" % (name.lower(), value) for name, value in fields))
     personal = {name for name, _ in fields if name.lower().startswith(b"x-auth-")}
     if not personal:
-        return _share(part)
+        shared = _share(part._replace(is_shared=True))
+        return shared if shared in _shared else part
     return part._replace(fields=tuple(field if field[0] in personal else _share(field) for field in fields))
 
 

@@ -87,10 +87,12 @@ CATALOGUE: Final[dict[str, Metric]] = {
     ),
     "ironauth_hash_worker_under_way": Metric("gauge", "Hashes a hash worker has been given.", ("hash_worker",)),
     "ironauth_cache_lookups": Metric(
-        "counter", "Tagged entries looked for in memory (l1) and Redis (l2); not by the hot lane.", ("level", "result")
+        "counter", "Tagged entries looked for in memory (l1, also by the hot lane) and Redis (l2).", ("level", "result")
     ),
     "ironauth_cache_loads": Metric("counter", "Tagged entries read from the database, as no cache had them."),
     "ironauth_cache_entries": Metric("gauge", "Tagged entries in memory."),
+    "ironauth_cache_bytes": Metric("gauge", "Bytes that they take, of IRONAUTH_L1_MIB."),
+    "ironauth_cache_evictions": Metric("counter", "Tagged entries that were still good and had to make room."),
     "ironauth_redis_available": Metric(
         "gauge", "1: Redis is used; 0: it failed lately and is left alone. Absent without REDIS_URL."
     ),

@@ -27,7 +27,7 @@ class Sampling:
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
         self._lag = "ironauth_loop_lag_seconds"
-        self._cpu_ns = 0
+        self._cpu_ns = self._evictions = 0
         self._ticks = 0
         self._due = 0.0  # loop time
         self._timer: asyncio.TimerHandle | None = None
@@ -74,6 +74,9 @@ class Sampling:
             to.set(pool.queued, "ironauth_pool_queued", pool.name)
         cache = token_cache()
         to.set(cache.entries, "ironauth_cache_entries")
+        to.set(cache.size, "ironauth_cache_bytes")
+        to.count("ironauth_cache_evictions", by=max(0, cache.evictions - self._evictions))
+        self._evictions = cache.evictions
         if cache.remote is not None:
             to.set(not cache.remote.breaker.is_open, "ironauth_redis_available")
         age = time.monotonic() - freshness.synced_at

@@ -48,15 +48,16 @@ async def test_they_drop_nothing_of_ours(
     api: httpx.AsyncClient, pair: Pair, wiki: OAuthClient, monkeypatch: pytest.MonkeyPatch, settings: Settings
 ) -> None:
     """Ten times as many invented ids as the memory holds leave a token and a client known: neither is read again."""
-    settings.IRONAUTH_L1_MAX_ENTRIES = 50
-    monkeypatch.setattr(token_cache()._absent, "max_entries", 50)
+    settings.IRONAUTH_L1_MIB = 1
+    monkeypatch.setattr(token_cache()._absent, "max_bytes", 50_000)
     assert (await api.get(VERIFY, headers=bearer(pair))).status_code == 204
     assert await clients.find(str(wiki.pk)) is not None
     ours = token_cache().entries
     for _ in range(500):
         assert await clients.find(str(uuid.uuid4())) is None
     assert token_cache().entries == ours
-    assert len(token_cache()._absent) <= 50
+    assert len(token_cache()._absent) < 200
+    assert token_cache()._absent.bytes <= 50_000
     monkeypatch.setattr(clients, "database", None)  # a question to it fails now
     monkeypatch.setattr("tokens.sessions.authentication.database", None)
     assert await clients.find(str(wiki.pk)) is not None
@@ -76,6 +77,6 @@ async def test_an_id_that_names_none_is_looked_up_once(monkeypatch: pytest.Monke
 
 
 def test_the_memory_for_them_is_small() -> None:
-    """Each process remembers 1,024 keys under which there is nothing."""
-    assert cache.MAX_ABSENT == 1_024
-    assert token_cache()._absent.max_entries == 1_024
+    """What each process remembers of keys under which there is nothing takes 1 MiB."""
+    assert cache.MAX_ABSENT_BYTES == 2**20
+    assert token_cache()._absent.max_bytes == 2**20

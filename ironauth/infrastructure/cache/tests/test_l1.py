@@ -2,10 +2,23 @@
 
 import time
 import timeit
+import tracemalloc
+import uuid
 
+import msgspec
 import pytest
 
-from ironauth.infrastructure.cache.memory import L1, RECENT_S, SWEPT, UNKNOWN_ID, Freshness, L1Entry
+from ironauth.infrastructure.cache.memory import (
+    BESIDE_BYTES,
+    L1,
+    MAX_PASSED,
+    RECENT_S,
+    SWEPT,
+    UNKNOWN_ID,
+    Freshness,
+    L1Entry,
+    held_bytes,
+)
 from ironauth.infrastructure.core import clock
 
 #: A short staleness bound, so that tests need not wait for 5 s.
@@ -18,9 +31,21 @@ def known() -> Freshness:
     return Freshness()
 
 
-def store(known: Freshness, max_entries: int = 20_000, max_stale_s: float = STALE_S) -> L1:
+def store(known: Freshness, max_bytes: int = 32 * 2**20, max_stale_s: float = STALE_S) -> L1:
     """Return an L1 on ``known``."""
-    return L1(known, max_entries=max_entries, max_stale_s=max_stale_s)
+    return L1(known, max_bytes=max_bytes, max_stale_s=max_stale_s)
+
+
+def room_for(count: int, *tags: str) -> int:
+    """Return the bytes that so many entries with keys of one letter and these tags take."""
+    probe = store(Freshness())
+    probe.put("k", entry("v", *tags), sequence=0)
+    return count * probe.bytes
+
+
+def keys_of(l1: L1) -> list[str]:
+    """Return the keys of the entries there are, and use none of them."""
+    return list(l1._entries)
 
 
 def entry(value: object = "v", *tags: str, age_s: float = 0, life_s: float = 60) -> L1Entry:
@@ -128,14 +153,142 @@ def test_a_message_with_a_made_up_id_cannot_lift_the_memory(known: Freshness) ->
 
 
 def test_the_size_is_bounded_and_the_oldest_go_first(known: Freshness) -> None:
-    """A full store makes room by dropping its oldest entries, and forgets their tags."""
-    l1 = store(known, max_entries=128)
-    for number in range(1000):
-        l1.put(str(number), entry(number, f"tag:{number}"), sequence=0)
-        assert len(l1) <= 128
-    assert l1.peek("999") == 999
-    assert l1.peek("0") is None
-    assert len(l1._tags) == len(l1)
+    """A full store makes room by dropping what was not used, the oldest first, and forgets its tags."""
+    l1 = store(known, max_bytes=room_for(3, "tag:0"))
+    for number in range(10):
+        l1.put(str(number), entry("v", f"tag:{number}"), sequence=0)
+        assert l1.bytes <= l1.max_bytes
+    assert keys_of(l1) == ["7", "8", "9"]
+    assert set(l1._tags) == {"tag:7", "tag:8", "tag:9"}
+    assert l1.evictions == 7
+
+
+def test_what_is_used_stays(known: Freshness) -> None:
+    """An entry that was used since the last look is passed over once, and goes when it is not used again."""
+    l1 = store(known, max_bytes=room_for(3) + BESIDE_BYTES, max_stale_s=60)
+    for key in "abc":
+        l1.put(key, entry(), sequence=0)
+    l1.add_alias("b", l1._entries["b"].value, b"B")
+    assert l1.peek("a") == "v"
+    assert l1.find(b"B") is not None
+    l1.put("d", entry(), sequence=0)
+    assert keys_of(l1) == ["a", "b", "d"]
+    l1.put("e", entry(), sequence=0)
+    assert keys_of(l1) == ["b", "d", "e"]
+    l1.put("f", entry(), sequence=0)
+    assert keys_of(l1) == ["d", "e", "f"]
+    assert l1._aliases == {}
+
+
+def test_a_look_for_room_is_bounded(known: Freshness) -> None:
+    """Where all have been used, so many are passed over and the next one goes: no request waits for a whole round."""
+    count = MAX_PASSED + 1
+    l1 = store(known, max_bytes=room_for(count), max_stale_s=60)
+    for number in range(count):
+        l1.put(chr(1_000 + number), entry(), sequence=0)
+        l1.peek(chr(1_000 + number))
+    l1.put("x", entry(), sequence=0)
+    gone = {chr(1_000 + number) for number in range(count)} - set(keys_of(l1))
+    assert gone == {chr(1_000 + MAX_PASSED)}
+
+
+def test_what_has_expired_makes_room_before_what_was_used(known: Freshness) -> None:
+    """A used entry that has expired goes first, and is none that had to make room."""
+    l1 = store(known, max_bytes=room_for(2), max_stale_s=60)
+    l1.put("a", entry(life_s=10), sequence=0)
+    l1.put("b", entry(), sequence=0)
+    l1.peek("a")
+    with clock.shifted(10):
+        l1.put("c", entry(), sequence=0)
+    assert keys_of(l1) == ["b", "c"]
+    assert l1.evictions == 0
+
+
+def test_what_is_larger_than_all_room_is_not_kept(known: Freshness) -> None:
+    """An entry as large as the bound is kept, one byte less of room keeps nothing and drops nothing."""
+    for missing in (0, 1):
+        l1 = store(known, max_bytes=room_for(1) - missing)
+        assert l1.put("k", entry(), sequence=0) is not bool(missing)
+        assert len(l1) == 1 - missing
+
+
+def test_bytes_are_given_back_in_every_way(known: Freshness) -> None:
+    """Ended, replaced, expired, cleared: what an entry took is free again, with what was kept beside it."""
+    l1 = store(known, max_stale_s=60)
+
+    def fill(value: object = "v", life_s: float = 60) -> int:
+        l1.put("k", entry(value, "sid:1", life_s=life_s), sequence=known.sequence)
+        l1.add_alias("k", l1.peek("k"), b"d")
+        l1.keep_beside(b"d", "answer", b"x", 1_000)
+        return l1.bytes
+
+    assert fill() == room_for(1, "sid:1") + BESIDE_BYTES + 1_000
+    assert fill() == fill()
+    assert fill("v" * 500) > fill()
+    known.apply({"sid:1": 1})
+    assert l1.bytes == 0
+    l1.keep_beside(b"d", "answer", b"x", 1_000)
+    assert l1.bytes == 0
+    fill(life_s=10)
+    with clock.shifted(10):
+        look(known)
+    assert l1.bytes == 0
+    fill()
+    known.clear()
+    assert l1.bytes == 0
+
+
+def test_answers_beside_make_room_too(known: Freshness) -> None:
+    """What is kept beside an entry counts: where it does not fit, older entries go."""
+    l1 = store(known, max_bytes=room_for(3) + BESIDE_BYTES, max_stale_s=60)
+    for key in "abc":
+        l1.put(key, entry(), sequence=0)
+    l1.add_alias("c", l1._entries["c"].value, b"C")
+    assert keys_of(l1) == ["a", "b", "c"]
+    l1.keep_beside(b"C", "answer", b"x", 1)
+    assert keys_of(l1) == ["b", "c"]
+    assert l1.bytes <= l1.max_bytes
+
+
+class Held(msgspec.Struct, frozen=True, gc=False):
+    """A value like a verified token's."""
+
+    id: uuid.UUID
+    email: str
+    roles: tuple[str, ...]
+    exp: int
+    digest: bytes
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_the_bound_in_bytes_holds(known: Freshness, beside: bool) -> None:
+    """What a full store really takes, by the allocator, is no more than the bound, and not much less."""
+    l1 = store(known, max_bytes=4 * 2**20, max_stale_s=60)
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        for number in range(6_000):
+            value = Held(uuid.uuid4(), f"person-{number}@example.com", ("staff",), 10**9 + number, number.to_bytes(32))
+            l1.put(f"at:{number}", entry(value, f"sid:{value.id}", f"sub:{value.id.hex}", "kid:1"), sequence=0)
+            if beside:
+                l1.add_alias(f"at:{number}", value, value.digest)
+                l1.keep_beside(value.digest, "answer", bytes(500), 533)
+        taken = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    assert l1.evictions > 1_000
+    assert 0.7 * l1.max_bytes < taken <= l1.max_bytes
+
+
+def test_values_alike_are_measured_once() -> None:
+    """A value counts with all that it holds; what every process has anyway does not."""
+    few = Held(uuid.uuid4(), "m@example.com", (), 10**9, bytes(32))
+    many = Held(uuid.uuid4(), "m@example.com", tuple(f"role {number}" for number in range(40)), 10**9, bytes(32))
+    assert held_bytes(few) == held_bytes(Held(uuid.uuid4(), "n@example.com", (), 10**9, bytes(32)))
+    assert held_bytes(many) > held_bytes(few) + 40 * 50
+    assert held_bytes(None) == held_bytes(True) == 0
+    assert held_bytes({"k": "v" * 100}) > 200
+    assert held_bytes(object()) < 100 < held_bytes((object(), "v" * 100))
 
 
 def look(known: Freshness) -> None:
@@ -190,7 +343,8 @@ def test_an_alias_lives_as_long_as_its_entry(known: Freshness) -> None:
     found = l1.find(b"d")
     assert found is not None
     assert found.value is value
-    found.beside["x"] = 1
+    l1.keep_beside(b"d", "x", 1, 10)
+    assert found.beside == {"x": 1}
     known.apply({"a": 1})
     assert l1.find(b"d") is None
     l1.put("k", entry(), sequence=known.sequence)
@@ -200,16 +354,6 @@ def test_an_alias_lives_as_long_as_its_entry(known: Freshness) -> None:
     assert again.beside == {}
     l1.put("k", entry(life_s=0), sequence=known.sequence)
     assert l1.find(b"d") is None
-
-
-def test_the_oldest_aliases_make_room(known: Freshness) -> None:
-    """A third of the entries may have one; an entry without keeps its place."""
-    l1 = store(known, max_entries=9, max_stale_s=60)
-    for number in range(5):
-        l1.put(str(number), entry(), sequence=known.sequence)
-        l1.add_alias(str(number), l1.peek(str(number)), bytes([number]))
-    assert [l1.find(bytes([number])) is not None for number in range(5)] == [False, False, True, True, True]
-    assert len(l1) == 5
 
 
 def test_a_reading_that_took_too_long_is_not_kept(known: Freshness) -> None:

@@ -344,13 +344,16 @@ def test_views_that_must_see_every_request_are_left_to_the_api_lane(monkeypatch:
 
 async def test_memory_is_bounded(api: httpx.AsyncClient, pair: dict[str, Any], member: dict[str, Any]) -> None:
     """Answers make room with their entry of the cache, and the oldest for new ones; they are recorded again then."""
-    token_cache()._l1.max_entries = 100
+    memory = token_cache()._l1
     await warm(by_bearer(pair["access_token"]))
     mine = _kept()[-1]
+    assert memory.bytes > sum(len(answer.body) for answer in mine.values())
+    memory.max_bytes = 10 * memory.bytes
     signin = {"email": member["email"], "password": member["password"]}
-    for _ in range(33):
+    for _ in range(20):
         await warm(by_bearer((await api.post("/api/v1/access/signin", json=signin)).json()["access_token"]))
-    assert len(_kept()) == 33
+        assert memory.bytes <= memory.max_bytes
+    assert 5 < len(_kept()) < 20
     assert all(kept is not mine for kept in _kept())
     await warm(by_bearer(pair["access_token"]))
     assert _kept()[-1].keys() == mine.keys()
@@ -422,7 +425,7 @@ async def test_every_answer_is_logged_with_its_own_id(
 
 def _kept() -> list[dict[Any, Any]]:
     """Return the answers to every token, the one recognised last at the end."""
-    return [entry.beside for entry in token_cache()._l1._aliases.values()]
+    return [entry.beside for entry in token_cache()._l1._aliases.values() if entry.beside is not None]
 
 
 @pytest.mark.parametrize("stays", [True, False])
@@ -447,6 +450,7 @@ async def test_an_answer_is_kept_for_a_token_that_is_still_the_same(stays: bool)
         application,
         paths=frozenset({ME}),
         answers_of=lambda _token: answers if good[0] else None,
+        keep=lambda _token, request, answer, size: answers.update({request: (answer, size)}),
         cookie_name=access_name,
     )
     headers = [(b"host", b"testserver"), (b"authorization", b"Bearer a.b.c")]
@@ -454,3 +458,4 @@ async def test_an_answer_is_kept_for_a_token_that_is_still_the_same(stays: bool)
     await lane(scope, receive, send)
     assert sent == ["http.response.start", "http.response.body"]
     assert len(answers) == stays
+    assert all(size > len(answer.body) for answer, size in answers.values())

@@ -44,6 +44,7 @@ from ironauth.server.instrumentation.metrics_requests import CountedApi, Counted
 from ironauth.server.instrumentation.metrics_sampling import TICK_S, Sampling
 from ironauth.server.instrumentation.route_label import NotingPageHandler, RouteLabelHandler
 from ironauth.tests.asgi_conversation import Conversation
+from tokens.access import remembered
 from tokens.access.credentials import access_name
 from tokens.sessions import authentication
 
@@ -106,6 +107,7 @@ async def measured(recorder: Recorder) -> Any:
         LaneRouter(LeanHandler(request_threads, observer=CountedApi(recorder)), pages),
         paths=frozenset({ME}),
         answers_of=authentication.answers_of,
+        keep=remembered.keep_answer,
         cookie_name=access_name,
     )
     transport = httpx.ASGITransport(app=cast("Any", Guard(hot, longest_body=longest_body)), raise_app_exceptions=False)

@@ -33,6 +33,7 @@ from ironauth.server.instrumentation.traces import BestEffortExporter, Tracing
 from ironauth.server.instrumentation.traces_requests import TracedRequests
 from ironauth.server.response import OFFERED
 from ironauth.tests.canary_hooks import watched
+from tokens.access import remembered
 from tokens.access.credentials import access_name
 from tokens.sessions import authentication
 
@@ -70,6 +71,7 @@ async def traced(tracing: Tracing) -> Any:
         LaneRouter(RouteLabelHandler(request_threads), pages),
         paths=frozenset({ME}),
         answers_of=authentication.answers_of,
+        keep=remembered.keep_answer,
         cookie_name=access_name,
     )
     application = TracedRequests(Guard(hot, longest_body=longest_body), tracing.tracer, fixed_paths=frozenset({ME}))
