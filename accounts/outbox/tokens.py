@@ -224,6 +224,12 @@ def find_without_user(token: str, purpose: Purpose) -> uuid.UUID | None:
     return token_id
 
 
+def named(token: str) -> uuid.UUID | None:
+    """Return the id that a text names if it has the form of a token, genuine or not; for what opens nothing by it."""
+    parts = _parts(token)
+    return parts[0] if parts else None
+
+
 def _genuine(token: str) -> list[Any] | None:
     """Return the row of a token that this server made and that has not expired; its columns are ``_COLUMNS``."""
     parts = _parts(token)

@@ -48,6 +48,7 @@ async def sign_up(
     address: str = "",
     with_code: bool = False,
     page: str = "",
+    page_if_taken: str = "",
 ) -> SignedUp:
     """Create an account. The address has been validated by the caller.
 
@@ -64,6 +65,7 @@ async def sign_up(
         address: The client's; "" is unknown, and not counted.
         with_code: Whether the message also has a code of six digits, for the page that asks for it.
         page: The route of the page that the link of the message opens; "" for the one that goes on nowhere.
+        page_if_taken: The same for the message that tells the owner of the address; "" for their own account's.
 
     Raises:
         SignUpClosed: Nobody may make an account here without an invitation, or at all.
@@ -80,7 +82,8 @@ async def sign_up(
     await rate_limits.admit(rate_limits.SIGN_UP, address=address)
     await require_unbreached(password, field="password")
     if emails.is_proof_required():
-        return await _sign_up_untold(email=email, password=password, name=name, with_code=with_code, page=page)
+        leads = {"page": page, "page_if_taken": page_if_taken}
+        return await _sign_up_untold(email=email, password=password, name=name, with_code=with_code, **leads)
     if await database().read(user_queries.email_is_taken, emails.fold(email)):
         raise EmailTaken
     encoded = await passwords.hash_password(password)
@@ -93,13 +96,13 @@ async def sign_up(
     return SignedUp(user)
 
 
-async def _sign_up_untold(*, email: str, password: str, name: str, with_code: bool, page: str) -> SignedUp:
+async def _sign_up_untold(*, email: str, password: str, name: str, with_code: bool, **leads: str) -> SignedUp:
     """Create an account, or have the owner of the address told that there is one, in the same time."""
     await rate_limits.admit_mail(kind="sign-up", email=email)
     encoded = await passwords.hash_password(password)
     async with answered_evenly():
         done = await database().write(
-            units.create_quietly, email=email, encoded=encoded, name=name, with_code=with_code, page=page
+            units.create_quietly, email=email, encoded=encoded, name=name, with_code=with_code, **leads
         )
     user_id = str(done.user_id) if done.user_id else None
     get_logger().info("user_signed_up" if user_id else "sign_up_repeated", user_id=user_id)

@@ -32,7 +32,9 @@ class QuietSignUp(NamedTuple):
     epoch: int
 
 
-def create_quietly(*, email: str, encoded: str, name: str, with_code: bool = False, page: str = "") -> QuietSignUp:
+def create_quietly(
+    *, email: str, encoded: str, name: str, with_code: bool = False, page: str = "", page_if_taken: str = ""
+) -> QuietSignUp:
     """Create a person and queue the message that verifies the address.
 
     When the address is taken, its owner gets a message about it, by the same statements.
@@ -43,6 +45,7 @@ def create_quietly(*, email: str, encoded: str, name: str, with_code: bool = Fal
         name: What the person is called.
         with_code: Whether the message has a code to type, too.
         page: The route of the page that the link opens; "" for the one that goes on nowhere.
+        page_if_taken: The same for the message to the owner of the address, whose link opens nothing by itself.
     """
     user = User.objects.hashed(email=email, encoded=encoded, name=name, **terms.kept())
     added = user_queries.add_unless_taken(user)
@@ -55,7 +58,9 @@ def create_quietly(*, email: str, encoded: str, name: str, with_code: bool = Fal
     token_id = email_tokens.issue(purpose=Purpose.VERIFY_EMAIL, user_id=None, with_code=with_code)
     recipient = holder.email if holder and holder.is_active else ""
     holder_id = holder.id if holder else None
-    outbox.enqueue(Kind.ACCOUNT_EXISTS, recipient=recipient, user_id=holder_id, facts={"waits": with_code})
+    facts = {"page": page_if_taken} if page_if_taken else {}
+    named = token_id if page_if_taken else None
+    outbox.enqueue(Kind.ACCOUNT_EXISTS, recipient=recipient, user_id=holder_id, token_id=named, facts=facts)
     audit.record(Event.SIGN_UP, outcome=Outcome.REFUSED, user_id=holder_id)
     return QuietSignUp(None, token_id, user.pk, user.session_epoch)
 

@@ -65,6 +65,8 @@ PAGE_QUERY: Final = {
     "/password/reset": ["token"],
     "/account/restore": ["token"],
     "/account/invitation": ["token"],
+    "/oauth/continue": ["token"],
+    "/oauth/verify": ["token"],
 }  # fmt: skip
 #: Fields of the forms of an account's rows.
 OF_ROWS: Final = sorted(

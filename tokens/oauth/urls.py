@@ -39,6 +39,7 @@ urlpatterns: list[URLPattern] = [
     path("forgot", reset_views.ForgotForm.as_view(), name="forgot"),
     path("reset", reset_views.ResetPage.as_view(), name="reset"),
     path("verify", mail_views.VerifyLink.as_view(), name="verify"),
+    path("continue", mail_views.ContinueLink.as_view(), name="continue"),
     path("verify-again", reset_views.VerifyAgainForm.as_view(), name="verify-again"),
     path("signup", sign_up_views.SignUpForm.as_view(), name="signup"),
     path("terms", upstream_views.TermsForm.as_view(), name="terms"),

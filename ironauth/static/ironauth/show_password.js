@@ -1,4 +1,6 @@
 // A button beside every password that shows what is typed, and hides it again. Without JavaScript there is none.
+import "./once.js";
+
 const { show } = document.querySelector("[data-show]")?.dataset ?? {};
 
 function add(input) {

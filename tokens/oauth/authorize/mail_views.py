@@ -5,14 +5,17 @@ GET changes nothing: mail scanners fetch every link.
 
 from typing import Any
 
+import msgspec
 from django.conf import settings
 from django.http import HttpResponse
+from django.urls import reverse
 from django.utils.translation import gettext_noop as _
 from drf_spectacular.utils import extend_schema
 
 from accounts.email import codes
 from accounts.email import services as email_services
 from accounts.errors import InvalidEmailCode, InvalidEmailToken
+from accounts.outbox import tokens as email_tokens
 from accounts.outbox.tokens import FoundToken
 from accounts.pages.email import VerifyPage
 from ironauth.infrastructure.api.views import ApiRequest
@@ -21,7 +24,7 @@ from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.http import client_context
 from tokens.clients.registry import Client
 from tokens.errors import MfaRequired
-from tokens.oauth.authorize import mailed_pages
+from tokens.oauth.authorize import mailed_pages, responses
 from tokens.oauth.authorize import pages as authorize_pages
 from tokens.oauth.authorize import request as authorization_request
 from tokens.oauth.authorize import state as authorization_state
@@ -35,6 +38,7 @@ from tokens.sign_in import services
 from tokens.upstream import providers
 
 USED_UP = _("The link no longer works: it was used, or is too old. Ask for a new message.")
+USED_BEFORE = _("The link was used before, or is too old. If you have confirmed your address, sign in.")
 
 
 class SignInLink(SignInForm):
@@ -84,6 +88,26 @@ class SignInLink(SignInForm):
             return authorize_pages.sign_in(state, client, browser, email=state.email, **refusal_of(error))
 
 
+class ContinueLink(SignInForm):
+    """GET /oauth/continue: where the message leads that tells of an account that is there already."""
+
+    @extend_schema(exclude=True)
+    async def get(self, request: ApiRequest) -> HttpResponse:
+        """Show the page that signs in, in the browser that asked; elsewhere that of one's own account.
+
+        The link opens nothing, and what it names is not secret: whoever has it types a password.
+        """
+        named = email_tokens.named(request.query_params.get("token", ""))
+        browser = authorization_state.browser_of(request)
+        waiting = await database().read(mailed_pages.find, named, browser) if named is not None else None
+        await providers.refresh()
+        client = await mailed_pages.client_of(waiting)
+        if not mailed_pages.is_here(waiting, client):
+            return responses.on_to_account(reverse("email-pages:signin-page"))
+        state = msgspec.structs.replace(waiting.state, code_id=None)
+        return authorize_pages.sign_in(state, client, browser, email=state.email)
+
+
 class VerifyLink(VerifyPage, SignInForm):
     """GET, POST /oauth/verify: the page that confirms an address, on the way of a sign-up.
 
@@ -127,14 +151,27 @@ class VerifyLink(VerifyPage, SignInForm):
         return self.done
 
     async def _find(self, token: str) -> FoundToken | None:
-        """Return whose token it is, and keep the page that waits for it."""
+        """Return whose token it is, and keep the page that waits for it.
+
+        One that was used is gone; the page is found by its name then, in the browser that has asked alone.
+        """
         found = await email_services.verification_of(token=token)
-        if found is not None:
+        named = found.id if found is not None else email_tokens.named(token)
+        if named is not None:
             browser = authorization_state.browser_of(self.request)
-            self.waiting = await database().read(mailed_pages.find, found.id, browser)
+            self.waiting = await database().read(mailed_pages.find, named, browser)
             await providers.refresh()
             self.client = await mailed_pages.client_of(self.waiting)
         return found
+
+    def _failed(self, error: DomainError, **context: Any) -> HttpResponse:
+        """Say what went wrong; in the browser that asked, a link that was used before leads on to the sign-in."""
+        waiting, client = self.waiting, self.client
+        if not isinstance(error, self.invalid) or not mailed_pages.is_here(waiting, client):
+            return super()._failed(error, **context)
+        browser = authorization_state.browser_of(self.request)
+        told = {"problem": USED_BEFORE, "remedy": "verify", "status": error.status, "headers": error.headers}
+        return authorize_pages.sign_in(waiting.state, client, browser, email=waiting.state.email, **told)
 
     def _page(self, *, status: int = 200, **context: Any) -> HttpResponse:
         waiting, client = self.waiting, self.client

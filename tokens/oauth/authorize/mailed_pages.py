@@ -22,6 +22,7 @@ from tokens.oauth.models import MailedPage
 SIGN_IN: Final = "oauth:signin-link"
 RESET: Final = "oauth:reset"
 VERIFY: Final = "oauth:verify"
+CONTINUE: Final = "oauth:continue"
 
 
 class Waiting(NamedTuple):
@@ -39,10 +40,11 @@ def keep(state: AuthorizationState | AccountState, browser: str) -> None:
         browser: What the browser's cookie says.
     """
     assert state.code_id is not None
+    kept = msgspec.structs.replace(state, sign_up="", mfa_token="", methods=())  # secrets of the page that waits alone
     MailedPage.objects.create(
         id=state.code_id,
         browser=digest_of(browser),
-        page=authorization_state.stored(msgspec.structs.replace(state, sign_up="")),  # for the page with the code alone
+        page=authorization_state.stored(kept),
         expires_at=datetime.fromtimestamp(state.expires_at, UTC),
     )
 
@@ -62,7 +64,10 @@ def find(token_id: UUID, browser: str) -> Waiting | None:
 
 
 async def client_of(waiting: Waiting | None) -> Client | None:
-    """Return the client that a page leads to; None for a page of this site, and where it is gone.
+    """Return the client that a page leads to; None for a page of this site, and where nobody goes on to it any more.
+
+    An unverified one is named in the browser that has come from it alone. Anybody can register one, give it a name, and
+    have messages sent to any address on the way to it: what a link in a message opens is this site's word.
 
     Args:
         waiting: The page, if one waits.
@@ -70,9 +75,12 @@ async def client_of(waiting: Waiting | None) -> Client | None:
     if waiting is None or not isinstance(waiting.state, AuthorizationState):
         return None
     try:
-        return await authorization_request.enabled_client(waiting.state.request.client_id)
+        client = await authorization_request.enabled_client(waiting.state.request.client_id)
     except Unanswerable:
         return None
+    if client.unverified and not waiting.is_here:
+        return None
+    return client if waiting.state.may_go_on(client) else None
 
 
 def is_here(waiting: Waiting | None, client: Client | None) -> TypeGuard[Waiting]:
@@ -94,7 +102,7 @@ def address_of(waiting: Waiting | None, client: Client | None) -> str:
         waiting: The page, if one waits.
         client: What `client_of` has returned for it; "" without one.
     """
-    if waiting is None or client is None or not isinstance(waiting.state, AuthorizationState):
+    if waiting is None or client is None or not isinstance(waiting.state, AuthorizationState) or client.unverified:
         return ""
     parts = urlsplit(waiting.state.request.redirect_uri)
     return f"https://{parts.netloc}/" if parts.scheme == "https" else ""

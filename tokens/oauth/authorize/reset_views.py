@@ -28,14 +28,13 @@ from tokens.oauth.authorize import state as authorization_state
 from tokens.oauth.authorize.inputs import EmailFormInput
 from tokens.oauth.authorize.mailed_pages import Waiting
 from tokens.oauth.authorize.sign_in_views import SignInForm, refusal_of
-from tokens.oauth.authorize.state import CodeFor
+from tokens.oauth.authorize.state import AccountState, AuthorizationState, CodeFor
 from tokens.upstream import providers
 
 
 class AskMessageForm(SignInForm):
     """A form that asks for a message whose link goes on with the sign-in."""
 
-    template: ClassVar[str]
     code_for: ClassVar[CodeFor]
 
     @extend_schema(exclude=True)
@@ -44,23 +43,27 @@ class AskMessageForm(SignInForm):
         state, client = await self.resumed_sign_in(request)
         browser, email = authorization_state.browser_of(request), str(request.data.get("email", ""))
         if "send" not in request.data:
-            return authorize_pages.of_message(self.template, state, client, browser, email=email)
+            return self._page(state, client, browser, email=email)
         try:
             data = await self.validated(request, EmailFormInput)
             token_id = await self.ask(email=data["email"], address=client_context.address_of(request))
         except exceptions.ValidationError as error:
             detail: Any = error.detail
             errors = {"email": [str(reason) for reason in detail.get("email", ())]}
-            return authorize_pages.of_message(
-                self.template, state, client, browser, email=email, errors=errors, status=400
-            )
+            return self._page(state, client, browser, email=email, errors=errors, status=400)
         except DomainError as error:
-            return authorize_pages.of_message(self.template, state, client, browser, email=email, **refusal_of(error))
+            return self._page(state, client, browser, email=email, **refusal_of(error))
         waits = msgspec.structs.replace(
             state, mfa_token="", methods=(), email=data["email"], code_id=token_id, code_for=self.code_for
         )
         await database().write(mailed_pages.keep, waits, browser)
-        return authorize_pages.of_message(self.template, waits, client, browser, sent=True)
+        return self._page(waits, client, browser, sent=True)
+
+    def _page(
+        self, state: AuthorizationState | AccountState, client: Client | None, browser: str, **context: Any
+    ) -> HttpResponse:
+        resets = self.code_for is CodeFor.RESET
+        return authorize_pages.of_message("ask_message.html", state, client, browser, resets=resets, **context)
 
     async def ask(self, *, email: str, address: str) -> UUID:
         """Call the service, and return the id of the message's token. Raises ``Throttled``."""
@@ -70,7 +73,6 @@ class AskMessageForm(SignInForm):
 class ForgotForm(AskMessageForm):
     """POST /oauth/forgot."""
 
-    template = "ask_reset.html"
     code_for = CodeFor.RESET
 
     async def ask(self, *, email: str, address: str) -> UUID:
@@ -81,7 +83,6 @@ class ForgotForm(AskMessageForm):
 class VerifyAgainForm(AskMessageForm):
     """POST /oauth/verify-again."""
 
-    template = "ask_verify.html"
     code_for = CodeFor.VERIFY
 
     async def ask(self, *, email: str, address: str) -> UUID:

@@ -120,7 +120,7 @@ class SignInForm(OAuthPage):
         browser = authorization_state.browser_of(request)
         context = transport.context_of_sign_in(request._request, "cookie")  # noqa: SLF001 - Django's request
         try:
-            proof = await services.verify_password(email=email, password=password, context=context)
+            proof = await services.verify_password(email=email, password=password, context=_judged(context, state))
             return await self.signed_in(request, proof, state=state, client=client, context=context)
         except MfaRequired as needed:
             return self.ask_second_factor(needed, state, client, browser, email=email, **told)
@@ -168,8 +168,7 @@ class PasswordForm(SignInForm):
             return await self._identified(request, state, client)
         try:
             data = await self.validated(request, PasswordFormInput)
-            judged = context if _may_be_spared(state) else context._replace(kept_device="")
-            proof = await services.verify_password(**data, context=judged)
+            proof = await services.verify_password(**data, context=_judged(context, state))
             return await self.signed_in(request, proof, state=state, client=client, context=context)
         except MfaRequired as needed:
             return self.ask_second_factor(needed, state, client, browser, email=email)
@@ -253,14 +252,17 @@ class PasskeyForm(SignInForm):
             return authorize_pages.sign_in(state, client, browser, email=email, **refusal_of(error))
 
 
-def _may_be_spared(state: SignInState) -> bool:
-    """Return whether a kept device may stand in for the second factor on the way to where this sign-in leads.
+def _judged(context: ClientContext, state: SignInState) -> ClientContext:
+    """Return what a password is judged with: where a kept device may not stand in for the second factor, without it.
 
-    Not where an identity is linked by it, and not for a client that wants the person to prove it now.
+    Not where an identity is linked by the sign-in, and not for a client that wants the person to prove it now.
+
+    Args:
+        context: Where the request comes from.
+        state: Where the sign-in leads.
     """
-    if state.upstream_id is not None:
-        return False
-    return not (isinstance(state, AuthorizationState) and state.request.wants_second_factor)
+    wanted = isinstance(state, AuthorizationState) and state.request.wants_second_factor
+    return context._replace(kept_device="") if wanted or state.upstream_id is not None else context
 
 
 async def _note_upstream(

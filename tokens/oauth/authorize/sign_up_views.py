@@ -75,7 +75,8 @@ class SignUpForm(SignInForm):
             return authorize_pages.sign_up(state, client, browser, **typed, **found)
         try:
             data = await self.validated(request, SignUpFormInput)
-            done = await own_account.sign_up(**data, address=context.address, with_code=True, page=mailed_pages.VERIFY)
+            leads = {"page": mailed_pages.VERIFY, "page_if_taken": mailed_pages.CONTINUE}
+            done = await own_account.sign_up(**data, address=context.address, with_code=True, **leads)
         except (exceptions.ValidationError, DomainError) as error:
             return authorize_pages.sign_up(state, client, browser, **typed, **_marked(error))
         if done.user is None:

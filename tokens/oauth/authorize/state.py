@@ -19,6 +19,8 @@ from ironauth.config import cookies as cookie_names
 from ironauth.infrastructure.core import base64url, clock
 from ironauth.infrastructure.crypto.master_keys import is_mac, mac, register_purpose
 from ironauth.infrastructure.http import cookies
+from tokens.clients import redirect_uris
+from tokens.clients.registry import Client
 from tokens.oauth.authorize.request import AuthorizationRequest
 
 _PURPOSE: Final = register_purpose("ironauth authorization request")
@@ -93,6 +95,17 @@ class AuthorizationState(SignInState, frozen=True, array_like=True, kw_only=True
     def since(self) -> int | None:
         """The unix second from which they have to have, held against the moment the client has asked."""
         return None if self.max_age_s is None else self.expires_at - LIFE_S - self.max_age_s
+
+    def may_go_on(self, client: Client) -> bool:
+        """Tell whether the client, as it is now, may still have the answer: staff may have changed it meanwhile.
+
+        Args:
+            client: The one that the request names, enabled.
+        """
+        asked = self.request
+        if not self.device and not redirect_uris.matches(client.redirect_uris, asked.redirect_uri):
+            return False
+        return client.may_have(asked.scope)
 
 
 class AccountState(SignInState, frozen=True, array_like=True, kw_only=True, tag="account"):

@@ -18,7 +18,6 @@ from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.http import client_context
 from ironauth.infrastructure.http.language import PageLanguage
 from tokens.access.credentials import refuse_login_csrf
-from tokens.clients import redirect_uris
 from tokens.clients.errors import OAuthError
 from tokens.clients.registry import Client
 from tokens.keys.store import key_store
@@ -112,10 +111,7 @@ class OAuthPage(PageLanguage, _Signing):
             await key_store().signing()  # before anything is used up that only a signed token is good for
             return state, None
         client = await authorization_request.enabled_client(state.request.client_id)
-        asked = state.request
-        if not state.device and not redirect_uris.matches(client.redirect_uris, asked.redirect_uri):
-            raise Unanswerable(EXPIRED)
-        if not client.may_have(asked.scope):
+        if not state.may_go_on(client):
             raise Unanswerable(EXPIRED)
         return state, client
 

@@ -38,6 +38,7 @@ PAGES = frozenset(
     }
 )
 PAGES |= {
+    "continue",
     "forgot",
     "verify",
     "verify-again",
