@@ -45,8 +45,7 @@ class AccountsPage(OAuthPage):
         there = destination(request.query_params.get("next", ""))
         if cookies.name_of(ACTING) in request.COOKIES:  # staff who act as somebody have one account here
             return responses.on_to_account(reverse("email-pages:security-page"))
-        here = await _here(request)
-        return _listed(request, here, there) if here else _sign_in(there)
+        return _listed(request, await _here(request), there)
 
     @extend_schema(exclude=True)
     async def post(self, request: ApiRequest) -> HttpResponse:
@@ -55,23 +54,22 @@ class AccountsPage(OAuthPage):
         A form has what shows that the page was seen on which the account stands.
         """
         refuse_login_csrf(request._request)  # noqa: SLF001 - Django's request
+        if cookies.name_of(ACTING) in request.COOKIES:  # they have begun in another tab
+            return responses.on_to_account(reverse("email-pages:security-page"))
         there = destination(str(request.data.get("next", "")))
         here = await _here(request)
         field = next((one for one in ("account", "sign_out", "sign_out_all", "other") if one in request.data), "")
-        meant = units.of(here, id_of(request, field))
-        if meant is None or not logout_request.is_confirmation(
-            str(request.data.get("confirmation", "")), meant.session.id
-        ):
-            if field and not here:  # all of them have ended meanwhile
-                return _sign_in(there)
+        named = id_of(request, field)
+        if field and not here:  # all of them have ended meanwhile
+            return _sign_in(there)
+        if named is None or not logout_request.is_confirmation(str(request.data.get("confirmation", "")), named):
             raise Unanswerable(EXPIRED)
-        if field in ("account", "other") and not client_context.browser_of(request):  # its cookie has expired meanwhile
-            return _listed(request, here, there)
-        if field == "account":
-            return await _switched(request, here, meant, there)
-        if field == "other":
-            return await _beside(request, here, there)
-        return await _signed_out(request, here, here if field == "sign_out_all" else [meant], there)
+        meant = units.of(here, named)
+        if meant is None:  # it has ended meanwhile, as a rule by another click
+            return _listed(request, here, there, signed_out=field in ("sign_out", "sign_out_all"))
+        if field in ("sign_out", "sign_out_all"):
+            return await _signed_out(request, here, here if field == "sign_out_all" else [meant], there)
+        return await _gone_on(request, here, meant if field == "account" else None, there)
 
 
 class OwnSession(OAuthPage):
@@ -114,6 +112,22 @@ async def _open(
     return stays
 
 
+async def _gone_on(request: ApiRequest, here: Sequence[Here], meant: Here | None, there: str) -> HttpResponse:
+    """Go on as this account, or with None to where another person signs in; in a browser that is known alone.
+
+    What it opens is known by that for the grace of a refresh at least: an honest second click finds it.
+    """
+    browser = client_context.browser_of(request)
+    if not browser:  # its cookie has expired meanwhile
+        return _listed(request, here, there)
+    try:
+        response = await (_beside(request, here, there) if meant is None else _switched(request, here, meant, there))
+    except NotAuthenticated:  # other clicks were faster twice
+        return _listed(request, await _here(request), there)
+    authorization_state.remember_browser(response, browser)
+    return response
+
+
 async def _switched(request: ApiRequest, here: Sequence[Here], meant: Here, there: str) -> HttpResponse:
     """Go on as this account; applications use it from now on, too."""
     response = responses.on_to_account(there)
@@ -127,7 +141,7 @@ async def _switched(request: ApiRequest, here: Sequence[Here], meant: Here, ther
             here = await _here(request)
             again = units.of(here, meant.session.id)
             if again is None or again.held is None:
-                return _listed(request, here, there) if here else _sign_in(there)
+                return _listed(request, here, there)
             stays = await _open(request, response, again.held, here) if again.own is None else None
     others = [one.held for one in here if one.held is not None and one.held.cookie != meant.held.cookie]
     browser_sessions.give(response, [meant.held, *others])
@@ -195,7 +209,7 @@ async def _signed_out(request: ApiRequest, here: Sequence[Here], ended: Sequence
     """Sign out of these accounts, and show those that are left."""
     await database().write(units.sign_out, ended)
     rest = [one for one in here if one not in ended]
-    response = _listed(request, rest, there, signed_out=True) if rest else _sign_in(there)
+    response = _listed(request, rest, there, signed_out=True)
     if any(one.own is not None for one in ended):
         cookies.clear(response)
     browser_sessions.forget(request, response, [one.held for one in rest if one.held is not None])
@@ -203,7 +217,12 @@ async def _signed_out(request: ApiRequest, here: Sequence[Here], ended: Sequence
 
 
 def _listed(request: ApiRequest, here: Sequence[Here], there: str, *, signed_out: bool = False) -> HttpResponse:
-    """Show the accounts, and know this browser again: what keeps an account is opened in a known one alone."""
+    """Show the accounts, and know this browser again: what keeps an account is opened in a known one alone.
+
+    Where none is left, go to where one signs in.
+    """
+    if not here:
+        return _sign_in(there)
     seen = [(one.session, logout_request.confirmation(one.session.id), one.own is not None) for one in here]
     response = authorize_pages.own_accounts(seen, there=there, signed_out=signed_out)
     browser = authorization_state.browser_of(request) or authorization_state.new_browser()

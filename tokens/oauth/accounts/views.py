@@ -103,10 +103,14 @@ class AccountForm(OAuthPage):
         refuse_login_csrf(request._request)  # noqa: SLF001 - Django's request
         held = await database().read(browser_sessions.live, browser_sessions.read_all(request))
         signs_out = "sign_out" in request.data
-        meant = browser_sessions.of(held, id_of(request, "sign_out" if signs_out else "account"))
-        confirmation = str(request.data.get("confirmation", ""))
-        if meant is None or not logout_request.is_confirmation(confirmation, meant.session.id):
+        named = id_of(request, "sign_out" if signs_out else "account")
+        if named is None or not logout_request.is_confirmation(str(request.data.get("confirmation", "")), named):
             raise Unanswerable(EXPIRED)
+        meant = browser_sessions.of(held, named)
+        if meant is None:  # it has ended meanwhile, as a rule by another click
+            response = accounts_here(held, signed_out=signs_out) if held else responses.signed_out("", "", by_form=True)
+            browser_sessions.forget(request, response, held)
+            return response
         rest = [one for one in held if one is not meant]
         if not signs_out:
             response = accounts_here([meant, *rest], chosen=meant.session.account.user.email)

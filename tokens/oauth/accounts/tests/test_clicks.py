@@ -220,3 +220,89 @@ async def test_the_present_account_becomes_that_of_applications(browser: httpx.A
     assert sorted(listed(await after.get(ACCOUNTS))) == [anne.email, bob.email]
     await press(after, "account", anne.email)
     assert await silently(same(after), client) == anne.email
+
+
+@pytest.mark.parametrize("button", ["account", "sign_out", "other", "sign_out_all"])
+async def test_a_click_on_an_account_that_has_ended(browser: httpx.AsyncClient, client: Any, button: str) -> None:  # noqa: F811
+    """The page is shown anew with who is left; without what shows that it was seen, it is an error as before."""
+    anne, berta = await people_in(browser, client, "anne", "berta")
+    page, before = await browser.get(ACCOUNTS), same(browser)
+    at = listed(page).index(berta.email) if button in ("account", "sign_out") else 0
+    assert (await pressed(browser, page, "sign_out", listed(page).index(berta.email))).status_code == 200
+    again = await pressed(before, page, button, at)
+    assert is_page(again, 200, anne.email)
+    assert berta.email not in again.text
+    assert await Session.objects.filter(user=anne, revoked_at=None).aexists()
+    form = [one for one in forms(page) if button in one.buttons][at]
+    filled = {**form.fields, button: form.buttons[button][0]}
+    for bad in ({"confirmation": ""}, {button: "00000000-0000-0000-0000-000000000000"}, {button: "x"}):
+        assert (await before.post(ACCOUNTS, data={**filled, **bad})).status_code == 400
+
+
+@pytest.mark.parametrize("button", ["account", "other"])
+@pytest.mark.parametrize("ends", ["before the first write", "before the second"])
+async def test_signed_out_in_another_tab_meanwhile(
+    browser: httpx.AsyncClient,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+    button: str,
+    ends: str,
+) -> None:
+    """Whatever a click has read before, it leads to where one signs in."""
+    anne = await person("anne")
+    await at_pages(browser, anne.email)
+    page, read, number = await browser.get(ACCOUNTS), own_views._here, iter(range(100))
+
+    async def gone(request: Any) -> Any:
+        found, at = await read(request), next(number)
+        if at == 0 and ends == "before the second":
+            await Session.objects.aupdate(generation=1, rotated_at=clock.now())  # moved on, and not by this
+            return found
+        await Session.objects.aupdate(revoked_at=clock.now())
+        return found
+
+    monkeypatch.setattr(own_views, "_here", gone)
+    answer = await pressed(browser, page, button)
+    assert to(answer) == (SIGN_IN, HOME)
+    assert not await live(SSO_CLIENT)
+
+
+async def test_a_double_click_on_the_present_account(
+    browser: httpx.AsyncClient,  # noqa: F811
+    client: Any,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Both lead on with the same cookies; applications use it, and one session keeps it."""
+    (anne,) = await people_in(browser, client, "anne")
+    bob = await person("bob")
+    await at_pages(browser, bob.email)
+    page = await browser.get(ACCOUNTS)
+    first, second = same(browser), same(browser)
+    both_have_read(monkeypatch)
+    at = listed(page).index(bob.email)
+    answers = await asyncio.gather(pressed(first, page, "account", at), pressed(second, page, "account", at))
+    assert [to(one) for one in answers] == [(HOME, "")] * 2
+    for name in ("sso", "sso_others", "refresh_token"):
+        assert answers[0].cookies[name] == answers[1].cookies[name]
+    assert sorted(one.user.email for one in await live(SSO_CLIENT)) == [anne.email, bob.email]
+    assert await silently(same(second), client) == bob.email
+
+
+async def test_what_is_opened_is_known_by_its_browser_from_then_on(browser: httpx.AsyncClient) -> None:  # noqa: F811
+    """The cookie by which a browser is known begins its life anew with each step: an honest second click finds it."""
+    anne = await person("anne")
+    await at_pages(browser, anne.email)
+    known = browser.cookies["authorize"]
+    answer = await press(browser, "other")
+    assert answer.cookies["authorize"] == known
+
+
+async def test_no_switch_while_staff_act(browser: httpx.AsyncClient, client: Any) -> None:  # noqa: F811
+    """Staff who have begun to act as somebody in another tab change no account here."""
+    (anne,) = await people_in(browser, client, "anne")
+    page = await browser.get(ACCOUNTS)
+    acting = same(browser)
+    acting.cookies.set("acting", "1", domain="testserver.local")
+    assert to(await pressed(acting, page, "account")) == (HOME, "")
+    assert not await live(FIRST_PARTY_CLIENT)
+    assert to(await pressed(same(browser), page, "account")) == (HOME, "")
+    assert [one.user_id for one in await live(FIRST_PARTY_CLIENT)] == [anne.pk]
