@@ -48,7 +48,8 @@ class InvitationPage(TokenPage):
             return self._failed(error)
         self.of_person = found.language if found is not None else ""
         with translation.override(self._language()):
-            return await self._answered(request, found.application if found is not None else None)
+            leads = found.application.with_hint(found.email) if found is not None and found.application else None
+            return await self._answered(request, leads)
 
     async def _answered(self, request: ApiRequest, leads: Application | None) -> HttpResponse:
         typed = {"name": str(request.data.get("name", "")), "accepted": str(request.data.get("terms_version", ""))}

@@ -1,6 +1,6 @@
 """What the overview of an account says beside each of its rows."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from django.conf import settings
@@ -64,9 +64,30 @@ def _states(held: Mapping[str, Any]) -> dict[str, str]:
         states["devices"] = str(len(held["kept-devices"]) or none)
     language = dict(settings.LANGUAGES).get(held["me-language"]["language"], gettext("The browser's"))
     return states | {
-        "sessions": str(len(held["sessions"])),
+        "sessions": str(len(by_browser(held["sessions"]))),
         "applications": str(len(held["consents"]) or none),
         "language": language,
         "data": "",
         "delete": "",
     }
+
+
+def by_browser(sessions: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the sessions that stand alone, each with those of its browser that began in it, in however many steps.
+
+    Args:
+        sessions: As the API lists them, the most recently used first; so are the answer and what is in it.
+    """
+    began_in = {one["id"]: one["began_in"] for one in sessions}
+    first: dict[str, dict[str, Any]] = {}
+    for one in sessions:
+        at = one["id"]
+        while began_in[at] is not None:  # the API names what it lists alone
+            at = began_in[at]
+        of_browser = first.setdefault(at, {"rest": [], "is_here": False})
+        of_browser["is_here"] |= one["current"]
+        if at == one["id"]:
+            of_browser["session"] = one
+        else:
+            of_browser["rest"].append(one)
+    return list(first.values())

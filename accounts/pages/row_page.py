@@ -14,7 +14,7 @@ from drf_spectacular.utils import extend_schema
 from accounts.email import code_method
 from accounts.email import services as email_services
 from accounts.mfa.factors import FACTORS
-from accounts.pages import connected, meter
+from accounts.pages import connected, meter, overview
 from accounts.pages.acts import CONNECT, DELETE, EXPORT, ROWS, SECRET, SET_UP, Act, Recent, Row
 from accounts.pages.calls import Answer
 from accounts.pages.own_page import (
@@ -88,7 +88,7 @@ class RowPage(OwnPage):
         answer = await self.api.call(act.method, act.call, _members(act, data), **path)
         if answer.status == 401 and answer.body and answer.body["code"] in ("invalid_token", "not_authenticated"):  # noqa: PLR2004 - RFC 9110 §15.5.2
             raise NotAuthenticated
-        if not answer.is_good:
+        if not (answer.is_good or _is_gone(act, answer)):
             return await self._page(request, section, item, refusal=of_act(name, act, answer), proved=proved)
         return await self._after(request, section, name, act, answer)
 
@@ -170,6 +170,8 @@ class RowPage(OwnPage):
         if item is not None and row.has_items:
             things = held["mfa"]["passkeys"] if section == "passkeys" else held["identities"]["identities"]
             found = next((one for one in things if one["id"] == str(item)), None)
+            if found is None and request.method == "POST":  # a second click, or another tab, has removed it
+                return see_other(row_address(section))
             if found is None:
                 raise Http404
         proof = {} if proved else await self._proof(request, held.get("mfa"))
@@ -180,6 +182,7 @@ class RowPage(OwnPage):
             **(context or {}),
             "slug": section,
             "devices": held.get("kept-devices", ()),
+            "browsers": overview.by_browser(held.get("sessions", ())),
             "title": row.title,
             "item": found,
             "form": form_token(request),
@@ -226,6 +229,11 @@ def _row(section: str) -> Row:
     if section not in ROWS:
         raise Http404
     return ROWS[section]
+
+
+def _is_gone(act: Act, answer: Answer) -> bool:
+    """Tell whether what was to be removed is gone: a second click, or another tab, has removed it."""
+    return bool(act.item) and act.method == "DELETE" and answer.status == 404  # noqa: PLR2004 - RFC 9110 §15.5.5
 
 
 def _members(act: Act, data: Any) -> dict[str, Any]:

@@ -25,7 +25,8 @@ class SessionOut(msgspec.Struct, frozen=True):
 
     ``application``: the name of the application that was signed in to through this server, "Single sign-on" for the
     session that answers for all of these, null for one opened here. ``actor``: the member of staff who opened it to
-    see what the person sees, by name, by id where they have none; null for the person's own.
+    see what the person sees, by name, by id where they have none; null for the person's own. ``began_in``: the session
+    of the same list, and the same browser, that it began in or goes on from; null for one of its own.
     """
 
     id: UUID
@@ -37,10 +38,16 @@ class SessionOut(msgspec.Struct, frozen=True):
     current: bool
     application: str | None
     actor: str | None = None
+    began_in: UUID | None = None
 
 
 def session_out(
-    session: Session, *, current_id: UUID | None, application: str | None, actor: str | None = None
+    session: Session,
+    *,
+    current_id: UUID | None,
+    application: str | None,
+    actor: str | None = None,
+    began_in: UUID | None = None,
 ) -> SessionOut:
     """Return what the API says about a session.
 
@@ -49,6 +56,7 @@ def session_out(
         current_id: The session of the one who asks.
         application: What its client is called; None for one opened here.
         actor: What the member of staff is called who opened it; None for the person's own.
+        began_in: The session that it began in or goes on from, where that is listed, too.
     """
     return SessionOut(
         id=session.pk,
@@ -60,4 +68,5 @@ def session_out(
         current=session.pk == current_id,
         application=application,
         actor=actor,
+        began_in=began_in,
     )

@@ -339,12 +339,14 @@ def of_user(*, user_id: UUID, current_id: UUID) -> list[SessionOut]:
     """
     found = live_sessions(user_id=user_id)
     names, actors = applications_of(found), _actors_of(found)
+    listed = {one.pk for one in found}
     return [
         session_out(
             one,
             current_id=current_id,
             application=names.get(one.client_id),
             actor=actors.get(one.actor_id) if one.actor_id else None,
+            began_in=next((at for at in (one.parent_id, one.goes_on_from) if at in listed), None),
         )
         for one in found
     ]

@@ -5,10 +5,13 @@ from typing import Any
 
 import httpx
 import pytest
+from asgiref.sync import sync_to_async
 
 from conftest import PASSWORD, bearer
 from ironauth.infrastructure.core import clock
+from tokens.oauth.tests.flow import signed_on
 from tokens.sessions import queries as session_queries
+from tokens.sessions.models import FIRST_PARTY_CLIENT, Session
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
 
@@ -40,6 +43,7 @@ async def test_list(api: httpx.AsyncClient, member: dict[str, Any], pair: Pair) 
     for entry in listed:
         assert list(entry) == [
             "id", "created_at", "last_used_at", "expires_at", "ip", "user_agent", "current", "application", "actor",
+            "began_in",
         ]  # fmt: skip
         assert (entry["application"], entry["actor"]) == (None, None)
         assert entry["created_at"].endswith("Z")
@@ -47,6 +51,23 @@ async def test_list(api: httpx.AsyncClient, member: dict[str, Any], pair: Pair) 
     assert [entry["current"] for entry in listed] == [False, True]
     assert listed[0]["user_agent"].startswith("Browser/1.0 xxx")
     assert len(listed[0]["user_agent"]) < 256
+
+
+async def test_what_began_where(api: httpx.AsyncClient, pair: Pair) -> None:
+    """A session names the one of the list that it began in or goes on from; none that has ended."""
+    own = await Session.objects.aget(pk=pair["session_id"])
+    make = sync_to_async(signed_on)
+    kept = await make(own.user_id, goes_on_from=own.pk)
+    began = await make(own.user_id, client_id=str(uuid.uuid4()), parent_id=kept.pk)
+    over = await make(own.user_id, revoked_at=clock.now())
+    alone = await make(own.user_id, client_id=FIRST_PARTY_CLIENT, parent_id=over.pk)
+    listed = (await api.get(SESSIONS, headers=bearer(pair))).json()
+    assert {one["id"]: one["began_in"] for one in listed} == {
+        str(own.pk): None,
+        str(kept.pk): str(own.pk),
+        str(began.pk): str(kept.pk),
+        str(alone.pk): None,
+    }
 
 
 async def test_a_list_has_an_end(
