@@ -159,9 +159,14 @@ def _moment(text: str) -> str:
 def _parts(text: str, subject: str, mail: Claimed, context: dict[str, Any]) -> list[Part]:
     """Return the paragraphs of a text; an address or a code alone in one is shown as such.
 
-    The subject of a message with a link says what the link does, but for a deletion and a code.
+    The subject of a message with a link says what the link does, but for a deletion, a code and an account that exists.
     """
-    labels = {Kind.ACCOUNT_DELETION: gettext("Restore the account"), Kind.SIGN_IN_CODE: gettext("Sign in")}
+    sign_in = gettext("Sign in")
+    labels = {
+        Kind.ACCOUNT_DELETION: gettext("Restore the account"),
+        Kind.SIGN_IN_CODE: sign_in,
+        Kind.ACCOUNT_EXISTS: sign_in,
+    }
     label = next((text for kind, text in labels.items() if kind == mail.kind), subject)
     alone = {
         context["link"]: Part("button", context["link"] or "", label),

@@ -13,7 +13,7 @@ LIMIT_S = 30.0
 #: The line that Django ends each message of a file with.
 END = b"\n" + b"-" * 79 + b"\n"
 LINK = re.compile(r"^http\S+$", re.MULTILINE)
-TOKEN = re.compile(r"^[A-Za-z0-9_-]{64}$", re.MULTILINE)
+TOKEN = re.compile(r"\?token=([A-Za-z0-9_-]{64})$")
 
 
 class MailFiles:
@@ -81,9 +81,9 @@ def link_in(text: str) -> str:
 
 
 def token_in(text: str) -> str:
-    """Return the one token that a message offers to be typed in, which is that of its link."""
-    (token,) = TOKEN.findall(text)
-    assert link_in(text).endswith(f"?token={token}")
+    """Return the token of the one link in a message, which shows it nowhere else."""
+    (token,) = TOKEN.findall(link_in(text))
+    assert text.count(token) == 1
     return str(token)
 
 

@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
 
 ACCESS = "/api/v1/access"
 NEW_PASSWORD = "another otter rides 7 trams"
-TOKEN = re.compile(r"^[A-Za-z0-9_-]{64}$", re.MULTILINE)
+TOKEN = re.compile(r"\?token=([A-Za-z0-9_-]{64})$", re.MULTILINE)
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ async def delivered() -> list[tuple[str, str, str | None]]:
     found = []
     for message in mail.outbox:
         token = TOKEN.search(str(message.body))
-        found.append((message.to[0], str(message.subject), token[0] if token else None))
+        found.append((message.to[0], str(message.subject), token[1] if token else None))
     return sorted(found)
 
 

@@ -111,6 +111,8 @@ def test_every_kind_has_its_templates(kind: Kind) -> None:
     assert "localhost:8000" in html
     assert "<" not in message.body
     assert (token in message.body) == (token in html) == bool(Kind(kind).page)
+    assert message.body.count(token) == message.body.count(f"?token={token}")  # in the link alone
+    assert html.count(token) == html.count(f"?token={token}")
     assert (email_tokens.code(row) in message.body) == (email_tokens.code(row) in html) == with_code
     assert "None" not in message.body + html
 
