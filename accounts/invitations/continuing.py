@@ -4,7 +4,8 @@ The address is the application's own, as it is registered at that moment; no lin
 """
 
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
+from urllib.parse import urlencode
 
 from django.utils.translation import gettext_noop as _
 
@@ -19,6 +20,15 @@ class Application(NamedTuple):
     client_id: str
     name: str
     start: str
+
+    def with_hint(self, email: str) -> Self:
+        """Return it with the address of who signs in, so that nobody types it again (OpenID Connect Core 1.0 §4).
+
+        Args:
+            email: The address that was invited.
+        """
+        joint = "&" if "?" in self.start else "?"
+        return self._replace(start=f"{self.start}{joint}{urlencode({'login_hint': email})}")
 
 
 type Finder = Callable[[str], Application | None]

@@ -71,12 +71,12 @@ def links(page: httpx.Response) -> list[str]:
 
 
 async def test_it_continues_there(api: httpx.AsyncClient, wiki: OAuthClient, settings: Settings) -> None:
-    """The page tells it before and after; the address is the registered one, with our issuer."""
+    """The page tells it before and after; the address is the registered one, with our issuer and who was invited."""
     token = await invited(str(wiki.pk))
     assert "Then you go on to <strong>Wiki</strong>." in (await api.get(PAGE, params={"token": token})).text
     page = await accepted(api, token)
     assert "Continue to Wiki" in page.text
-    assert links(page) == [f"{START}&iss=http%3A%2F%2Flocalhost%3A8000"]
+    assert links(page) == [f"{START}&iss=http%3A%2F%2Flocalhost%3A8000&login_hint=ida%40example.com"]
 
 
 async def test_never_where_a_request_says(api: httpx.AsyncClient, wiki: OAuthClient) -> None:
@@ -105,7 +105,9 @@ async def test_what_is_registered_then_counts(
         await found.adelete()
     page = await accepted(api, token)
     assert links(page) == (
-        ["https://moved.example.com/in?iss=http%3A%2F%2Flocalhost%3A8000"] if change == "address" else []
+        ["https://moved.example.com/in?iss=http%3A%2F%2Flocalhost%3A8000&login_hint=ida%40example.com"]
+        if change == "address"
+        else []
     )
     assert "Your account is ready" in page.text
 

@@ -6,7 +6,7 @@ from playwright.async_api import expect
 
 from conftest import PASSWORD
 from ironauth.tests.browser.journeys.registry import journey
-from ironauth.tests.browser.journeys.walker import DIGITS, Walker
+from ironauth.tests.browser.journeys.walker import DIGITS, LINK, Walker
 from tokens.protocol import GrantType
 
 ALLOW, DENY = "button[name=decision][value=allow]", "button[name=decision][value=deny]"
@@ -24,6 +24,45 @@ async def sign_up_from_client(walk: Walker) -> None:
     await walk.see()
     await walk.send(code=await walk.mailed(DIGITS, walk.newcomer))
     await walk.see()
+    await walk.press(ALLOW)
+    assert (await walk.arrive())["code"]
+
+
+async def _sign_up(walk: Walker, email: str) -> None:
+    """Come from the application, and make an account of this address."""
+    await walk.open(walk.link())
+    await walk.press(walk.form("/oauth/signup"))
+    await walk.page.locator("[name=terms_version]").check()
+    await walk.send(email=email, name="Nora", password=PASSWORD)
+
+
+@journey()
+async def sign_up_by_link(walk: Walker) -> None:
+    """Make an account, confirm the address by the link of another message, and go on; where there is one, sign in."""
+    await _sign_up(walk, walk.newcomer)
+    first = await walk.mailed(LINK, walk.newcomer)
+    await walk.open(walk.link())
+    await walk.press(walk.form("/oauth/verify-again"))
+    await walk.see()
+    await walk.send(email=walk.newcomer)
+    await walk.see()
+    await walk.open(first, 400)
+    await walk.see()
+    link = await walk.mailed(LINK, walk.newcomer)
+    await walk.open(link)
+    await walk.see()
+    await walk.send(400, password="not the password at all")
+    await walk.refused()
+    await walk.send(password=PASSWORD)
+    await walk.press(ALLOW)
+    assert (await walk.arrive())["code"]
+    await walk.open(link, 400)
+    await walk.see()
+    await walk.page.context.clear_cookies()
+    await _sign_up(walk, walk.email)
+    await walk.open(await walk.mailed(LINK))
+    await walk.see()
+    await walk.send(password=PASSWORD)
     await walk.press(ALLOW)
     assert (await walk.arrive())["code"]
 

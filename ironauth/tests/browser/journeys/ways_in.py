@@ -1,6 +1,7 @@
 """Journeys to one's own account: signing up and in, in every way, and a password that was forgotten."""
 
 from typing import Final
+from urllib.parse import parse_qs, urlsplit
 
 from playwright.async_api import expect
 
@@ -212,9 +213,11 @@ async def invitation_to_application(walk: Walker) -> None:
     await walk.page.locator("[name=terms_version]").check()
     await walk.send(password=PASSWORD)
     await walk.see()
-    await walk.press(f"main a[href^='{walk.stage.wiki}/start?iss=']")
-    await walk.open(walk.link())  # where the application sends the browser
-    await walk.send(email=walk.newcomer, password=PASSWORD)
+    await walk.press(f"main a[href^='{walk.stage.wiki}/start?iss='][href*='login_hint=newcomer']")
+    hint = parse_qs(urlsplit(walk.page.url).query)["login_hint"][0]
+    await walk.open(walk.link(login_hint=hint))  # where the application sends the browser
+    await expect(walk.page.locator("[name=email]").first).to_have_value(walk.newcomer)
+    await walk.send(password=PASSWORD)
     await walk.see()
     await walk.press("button[name=decision][value=allow]")
     assert (await walk.arrive())["code"]
