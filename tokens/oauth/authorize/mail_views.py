@@ -95,7 +95,7 @@ class ContinueLink(SignInForm):
     async def get(self, request: ApiRequest) -> HttpResponse:
         """Show the page that signs in, in the browser that asked; elsewhere that of one's own account.
 
-        The link opens nothing, and what it names is not secret: whoever has it types a password.
+        The link opens nothing, and what it names is not secret: who has it types a password.
         """
         named = email_tokens.named(request.query_params.get("token", ""))
         browser = authorization_state.browser_of(request)
