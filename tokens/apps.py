@@ -30,7 +30,7 @@ class TokensConfig(AppConfig):
         from tokens.access import openapi as _openapi  # noqa: F401, PLC0415 - drf-spectacular finds its class
         from tokens.admin import devices as admin_devices  # noqa: PLC0415 - as below
         from tokens.clients import queries as client_queries  # noqa: PLC0415 - as above
-        from tokens.clients.documents import fetching as client_documents  # noqa: PLC0415 - as above
+        from tokens.clients.fetched import fetching as client_fetching  # noqa: PLC0415 - as above
         from tokens.keys import units as key_rotation  # noqa: PLC0415 - as above
         from tokens.keys.store import key_store, load_at_startup  # noqa: PLC0415 - models load before this runs
         from tokens.oauth import expiry as oauth_expiry  # noqa: PLC0415 - as above
@@ -65,6 +65,6 @@ class TokensConfig(AppConfig):
         on_startup(load_at_startup)
         on_startup(upstream_providers.refresh)
         on_shutdown(upstream_exchange.close)
-        on_shutdown(client_documents.close)
+        on_shutdown(client_fetching.close)
         on_startup(logout_delivery.start)
         on_shutdown(logout_delivery.stop)

@@ -1,6 +1,7 @@
 """The tables of this application, where Django looks for them. Each is defined in its room."""
 
 from tokens.clients.dynamic.models import Registration, RegistrationToken
+from tokens.clients.fetched.models import ClientLogo
 from tokens.clients.models import OAuthClient, OAuthClientSecret
 from tokens.keys.models import SigningKey
 from tokens.keys.pairwise import PairwiseSalt
@@ -12,6 +13,7 @@ from tokens.upstream.models import UpstreamSession
 __all__ = [
     "ApiResource",
     "AuthorizationCode",
+    "ClientLogo",
     "Consent",
     "DeviceGrant",
     "KnownDevice",

@@ -82,6 +82,7 @@ PUBLIC_CLIENT: Final = Rule("public_client", "IRONAUTH_THROTTLE_BAD_REFRESHES", 
 PASSKEY: Final = Rule("passkey", "IRONAUTH_THROTTLE_PASSKEYS", 900, told="left")
 #: Sign-ins sent to another provider: each is a row, and a request to the provider on return.
 UPSTREAM: Final = Rule("upstream", "IRONAUTH_THROTTLE_PASSKEYS", 900)
+REQUEST_URI: Final = Rule("request_uri", "IRONAUTH_THROTTLE_PASSKEYS", 900)  # each is a request to its application
 #: Nor can recovery codes, but each costs a hash; as many as passwords, which cost the same. A count for each person
 #: would let anybody who has the password keep the owner out.
 RECOVERY_CODE: Final = Rule("recovery_code", "IRONAUTH_THROTTLE_SIGNIN_FAILURES", 900)
@@ -105,9 +106,8 @@ EXPORT: Final = Rule("data_export", "IRONAUTH_THROTTLE_EXPORTS", 3_600, told="le
 NEW_FACTOR: Final = Rule("new_factor", "IRONAUTH_THROTTLE_NEW_FACTORS", 3_600, told="left")
 PASSWORD_CHECK: Final = Rule("password_check", "IRONAUTH_THROTTLE_PASSKEYS", 900)  # of pages without scripts
 #: Applications that register themselves, and documents of applications that are fetched.
-REGISTRATION: Final = Rule(
-    "registration", "IRONAUTH_THROTTLE_REGISTRATIONS", 3_600, "rule", total="IRONAUTH_THROTTLE_ALL_REGISTRATIONS"
-)
+_ALL: Final = "IRONAUTH_THROTTLE_ALL_REGISTRATIONS"
+REGISTRATION: Final = Rule("registration", "IRONAUTH_THROTTLE_REGISTRATIONS", 3_600, "rule", total=_ALL)
 
 _HOLDER: Final = CompiledSelect(
     lambda: get_user_model().objects.filter(email_key=Param("key", CharField())).order_by().values_list("pk")

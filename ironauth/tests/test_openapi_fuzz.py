@@ -172,7 +172,8 @@ OF_A_CLIENT: Final = {
     "subject_type": "public", "sector": "", "id_token_alg": "ed25519", "id_token_claims": False, "jwks": None,
     "access_token_alg": "ed25519",
     "request_object_signing_alg": "", "authorization_signed_response_alg": "ed25519",
-    "tls_client_auth_subject_dn": "",
+    "tls_client_auth_subject_dn": "", "jwks_uri": "", "request_uris": [], "userinfo_signed_response_alg": "",
+    **dict.fromkeys(("logo_uri", "policy_uri", "tos_uri"), ""),
     "access_token_s": None,
     "session_idle_s": None, "session_absolute_s": None, "expire_old_in_s": 60, "newest": None,
 }  # fmt: skip

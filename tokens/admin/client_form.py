@@ -145,6 +145,11 @@ class ClientForm(ModelForm):
     jwks = KeysField(
         label="Public keys", help_text="A JWK set, for a signed assertion and signed requests. Public keys only."
     )
+    request_uris = LinesField(
+        label="Addresses of requests",
+        rows=2,
+        help_text="Where this server may fetch its requests (IRONAUTH_REQUEST_URIS), one to a line.",
+    )
     new_id = NewIdField(required=False, widget=forms.HiddenInput)
 
     class Meta:
@@ -167,6 +172,11 @@ class ClientForm(ModelForm):
             "access_token_alg": "Signature of access tokens",
             "request_object_signing_alg": "Signed requests",
             "tls_client_auth_subject_dn": "Certificate",
+            "jwks_uri": "Address of its keys",
+            "userinfo_signed_response_alg": "Signed userinfo",
+            "logo_uri": "Logo",
+            "policy_uri": "Its privacy policy",
+            "tos_uri": "Its terms",
             "authorization_signed_response_alg": "Signed answers",
             "subject_type": "Subjects",
             "access_token_s": "Access token",
@@ -184,11 +194,19 @@ class ClientForm(ModelForm):
             "tls_client_auth_subject_dn": "Its subject, for tls_client_auth: CN=bank.example.com,O=Bank.",
             "request_object_signing_alg": "What the application signs its requests by (RFC 9101), with its keys.",
             "authorization_signed_response_alg": "What signs answers where the application asks for signed ones.",
+            "jwks_uri": "Where its public keys are, instead of the set above; fetched when they are needed.",
+            "userinfo_signed_response_alg": "What signs the answers of userinfo, for software that wants a JWT.",
+            "logo_uri": "PNG, JPEG or WebP of at most 64 KiB. People are shown a copy from this site.",
+            "policy_uri": "What the application says about people's data; they are shown the link.",
+            "tos_uri": "People are shown the link.",
             "sector": "A host name, for pairwise subjects: clients of one sector see the same.",
         }
         widgets: ClassVar[dict[str, forms.Widget]] = {
             "backchannel_logout_uri": forms.TextInput(attrs={"size": 70, "spellcheck": "false"}),
-            "initiate_login_uri": forms.TextInput(attrs={"size": 70, "spellcheck": "false"}),
+            **{
+                name: forms.TextInput(attrs={"size": 70, "spellcheck": "false"})
+                for name in ("initiate_login_uri", "jwks_uri", "logo_uri", "policy_uri", "tos_uri")
+            },
         }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -37,11 +37,18 @@ _ADDRESSES: Final = ("redirect_uris", "post_logout_redirect_uris", "backchannel_
 _AUTHENTICATION: Final = (
     "auth_method",
     "jwks",
+    "jwks_uri",
     "tls_client_auth_subject_dn",
     "require_pkce",
     "require_par",
     "dpop",
     "certificate_bound",
+)
+_SIGNED: Final = (
+    "request_object_signing_alg",
+    "request_uris",
+    "authorization_signed_response_alg",
+    "userinfo_signed_response_alg",
 )
 _LIFETIMES_TITLE: Final = "Lifetimes in seconds; empty: as the settings say"
 _LIFETIMES: Final = ("access_token_s", "session_idle_s", "session_absolute_s")
@@ -137,12 +144,13 @@ class OAuthClientAdmin(CheckedSelection, ClientActs, admin.ModelAdmin):  # type:
         (client_presets.PROOF, {"fields": _AUTHENTICATION}),
         ("ID tokens", {"fields": ("id_token_alg", "id_token_claims", "subject_type", "sector")}),
         ("Access tokens", {"fields": ("access_token_alg",)}),
-        ("Signed messages", {"fields": ("request_object_signing_alg", "authorization_signed_response_alg")}),
+        ("Signed messages", {"fields": _SIGNED}),
+        ("What people are shown", {"fields": ("logo_uri", "policy_uri", "tos_uri")}),
         (_LIFETIMES_TITLE, {"fields": _LIFETIMES}),
     )
 
     tabs = (
-        Tab("overview", "Overview", (None,)),
+        Tab("overview", "Overview", (None, "What people are shown")),
         Tab("use", "Addresses and rights", ("Addresses", "What it may do")),
         Tab("proof", "Rules and proof", ("Rules that it keeps", client_presets.PROOF, "Signed messages")),
         Tab("tokens", "Tokens", ("ID tokens", "Access tokens", _LIFETIMES_TITLE)),

@@ -23,6 +23,7 @@ from tokens.clients import assertion as client_assertion
 from tokens.clients import registry as clients
 from tokens.clients.certificates import presented as certificate
 from tokens.clients.errors import InvalidClient, InvalidRequest
+from tokens.clients.fetched import keys as fetched_keys
 from tokens.clients.models import CERTIFICATES, OAuthClient, digest_of
 from tokens.clients.registry import Client, ClientSecret
 
@@ -171,10 +172,13 @@ async def _cause_of_assertion(client: Client | None, named: str, assertion: str)
     """
     if client is None:
         return "unknown" if named else "payload"
-    if client.auth_method != OAuthClient.AuthMethod.PRIVATE_KEY_JWT or client.jwks is None:
+    if client.auth_method != OAuthClient.AuthMethod.PRIVATE_KEY_JWT:
+        return "method"
+    jwks = await fetched_keys.of(client, assertion) if client.jwks_uri else client.jwks
+    if jwks is None:
         return "method"
     try:
-        found = client_assertion.verified(assertion, client_id=client.public_id, jwks=client.jwks, profile=client.rules)
+        found = client_assertion.verified(assertion, client_id=client.public_id, jwks=jwks, profile=client.rules)
     except client_assertion.AssertionRefused as refused:
         return refused.cause
     first = await database().write(single_use.consume, client_assertion.ONCE, found.id, found.expires_at)

@@ -140,6 +140,13 @@ class RequestUriNotSupported(OAuthError):
     detail = "Only the request_uri of a pushed request (RFC 9126) is supported."
 
 
+class InvalidRequestUri(OAuthError):
+    """An address of a request that is not registered, or has nothing that can be used (OIDC Core §3.1.2.6)."""
+
+    error = "invalid_request_uri"
+    detail = "There is no request object at request_uri that can be fetched from here."
+
+
 class RegistrationNotSupported(OAuthError):
     """Registration in a request (OpenID Connect Core §3.1.2.6)."""
 

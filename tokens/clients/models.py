@@ -64,6 +64,12 @@ class OAuthClient(models.Model):
         tls_client_auth_subject_dn: The subject of the certificate of ``tls_client_auth`` (RFC 8705 §2.1.2, RFC 4514).
         sector: The host that a pairwise client shares its ``sub`` values with. A change, once people have signed in,
             makes them strangers.
+        jwks_uri: Where its public keys are, instead of ``jwks``; fetched when they are needed.
+        request_uris: Addresses from which its request objects may be fetched, each as it stands in requests.
+        logo_uri: Its picture; people are shown a copy of ours.
+        policy_uri: What it says about people's data.
+        tos_uri: Its terms.
+        sector_identifier_uri: Where the list was that named all its ``redirect_uris``; the host is its ``sector``.
         document_url: The ``client_id`` of a client that its own document describes; empty for every other one.
         verified_at: When staff have looked at a client that nobody of them made.
         disabled_at: Ends everything the client holds at once.
@@ -122,6 +128,15 @@ class OAuthClient(models.Model):
         PS256 = "PS256", "PS256"
         ES256 = "ES256", "ES256"
         EDDSA = "EdDSA", "EdDSA"
+        RS256 = "RS256", "RS256"
+        UNSIGNED = "none", "Unsigned, from its registered addresses alone"
+
+    class UserinfoAlg(models.TextChoices):
+        """What signs the answers of userinfo; empty: they are plain JSON (OpenID Connect Core §5.3.2)."""
+
+        NONE = "", "Plain JSON"
+        ED25519 = "ed25519", "Ed25519"
+        ES256 = "ES256", "ES256"
         RS256 = "RS256", "RS256"
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -187,6 +202,21 @@ class OAuthClient(models.Model):
         max_length=DN_CHARACTERS, blank=True, default="", db_default="", verbose_name="subject of its certificate"
     )
     jwks = models.JSONField(null=True, blank=True)  # public keys of what the client signs: RFC 7517 §5
+    jwks_uri = models.CharField(max_length=URI_CHARACTERS, blank=True, default="", db_default="")
+    request_uris = models.JSONField(default=list, db_default=Value([], models.JSONField()), blank=True)
+    userinfo_signed_response_alg = models.CharField(
+        max_length=8,
+        choices=UserinfoAlg,
+        default=UserinfoAlg.NONE,
+        db_default=UserinfoAlg.NONE.value,
+        blank=True,
+    )
+    logo_uri = models.CharField(max_length=URI_CHARACTERS, blank=True, default="", db_default="")
+    policy_uri = models.CharField(max_length=URI_CHARACTERS, blank=True, default="", db_default="")
+    tos_uri = models.CharField(max_length=URI_CHARACTERS, blank=True, default="", db_default="")
+    sector_identifier_uri = models.CharField(
+        max_length=URI_CHARACTERS, blank=True, default="", db_default="", editable=False
+    )
     access_token_s = models.PositiveIntegerField(null=True, blank=True)
     session_idle_s = models.PositiveIntegerField(null=True, blank=True)
     session_absolute_s = models.PositiveIntegerField(null=True, blank=True)

@@ -126,8 +126,13 @@ _FAPI2_DEMANDS: Final = (
     ),
     Demand(
         "request_object_signing_alg",
-        lambda client: client.request_object_signing_alg != _REQUEST.RS256,
-        "FAPI 2.0 requests are not signed by RS256: choose PS256, ES256 or EdDSA.",
+        lambda client: client.request_object_signing_alg not in (_REQUEST.RS256, _REQUEST.UNSIGNED),
+        "FAPI 2.0 requests are signed, and not by RS256: choose PS256, ES256 or EdDSA.",
+    ),
+    Demand(
+        "userinfo_signed_response_alg",
+        lambda client: client.userinfo_signed_response_alg != OAuthClient.UserinfoAlg.RS256,
+        "FAPI 2.0 signs nothing by RS256: choose ES256 or ed25519.",
     ),
     Demand(
         "authorization_signed_response_alg",

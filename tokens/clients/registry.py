@@ -90,6 +90,12 @@ class Client(msgspec.Struct, frozen=True):
     document_url: str = ""
     api_scopes: frozenset[str] = frozenset()
     stored: bool = True
+    jwks_uri: str = ""
+    request_uris: tuple[str, ...] = ()
+    userinfo_signed_response_alg: str = ""
+    logo_uri: str = ""
+    policy_uri: str = ""
+    tos_uri: str = ""
 
     @property
     def id(self) -> UUID:
@@ -296,6 +302,12 @@ def snapshot(row: OAuthClient, secrets: Iterable[OAuthClientSecret] = ()) -> Cli
             resource_queries.open_to_self_registered() if row.origin != OAuthClient.Origin.STAFF else frozenset()
         ),
         stored=not row._state.adding,  # noqa: SLF001 - documented by Django
+        jwks_uri=row.jwks_uri,
+        request_uris=tuple(row.request_uris),
+        userinfo_signed_response_alg=row.userinfo_signed_response_alg,
+        logo_uri=row.logo_uri,
+        policy_uri=row.policy_uri,
+        tos_uri=row.tos_uri,
     )
 
 

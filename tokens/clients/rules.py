@@ -24,6 +24,7 @@ from ironauth.infrastructure.outbound.public_addresses import may_be_called
 from tokens.clients import keys as client_keys
 from tokens.clients import profiles, redirect_uris
 from tokens.clients.certificates import rules as certificates
+from tokens.clients.fetched import rules as fetched
 from tokens.clients.models import NAME_CHARACTERS, SCOPE_CHARACTERS, OAuthClient, default_scopes
 from tokens.keys.models import SigningKey
 from tokens.protocol import SCOPE_TOKEN, GrantType, Scope, scope_text
@@ -56,6 +57,7 @@ _CHOICES: Final[Mapping[str, type[TextChoices]]] = {
     "access_token_alg": OAuthClient.IdTokenAlg,
     "request_object_signing_alg": OAuthClient.RequestAlg,
     "authorization_signed_response_alg": OAuthClient.IdTokenAlg,
+    "userinfo_signed_response_alg": OAuthClient.UserinfoAlg,
 }
 
 
@@ -76,6 +78,7 @@ def problems_of(client: OAuthClient) -> list[FieldError]:
         *_initiates(client),
         *_proof(client),
         *certificates.problems_of(client),
+        *fetched.problems_of(client),
         *_request_objects(client),
         *_apis(client),
         *_subject(client),
@@ -243,7 +246,7 @@ def _initiates(client: OAuthClient) -> Iterable[FieldError]:
 def _proof(client: OAuthClient) -> Iterable[FieldError]:
     """Find what does not go with how the client proves who it is."""
     signs = client.auth_method in _BY_KEYS
-    if signs and client.jwks is None:
+    if signs and client.jwks is None and not fetched.has_keys(client):
         yield _problem("jwks", "required", f"{client.auth_method} needs the client's public keys: add a JWK set.")
     elif client.jwks is not None and not signs and not client.request_object_signing_alg:
         yield _problem(
@@ -274,7 +277,7 @@ def _proof(client: OAuthClient) -> Iterable[FieldError]:
 def _request_objects(client: OAuthClient) -> Iterable[FieldError]:
     """Find an algorithm for request objects that none of the client's keys can have signed by."""
     alg, field = client.request_object_signing_alg, "request_object_signing_alg"
-    if not alg or alg not in OAuthClient.RequestAlg.values:
+    if alg in ("", OAuthClient.RequestAlg.UNSIGNED) or alg not in OAuthClient.RequestAlg.values or client.jwks_uri:
         return
     if client.jwks is None:
         yield _problem("jwks", "required", "Signed requests need the client's public keys: add a JWK set.")
@@ -328,12 +331,12 @@ def _signed(client: OAuthClient) -> Iterable[FieldError]:
 
     A client without the scope openid has no ID tokens.
     """
-    fields = ["access_token_alg", "authorization_signed_response_alg"]
+    fields = ["access_token_alg", "authorization_signed_response_alg", "userinfo_signed_response_alg"]
     if isinstance(client.scopes, list) and Scope.OPENID in client.scopes:
         fields.append("id_token_alg")
     for field in fields:
         alg = getattr(client, field)
-        if alg not in OAuthClient.IdTokenAlg.values or alg == OAuthClient.IdTokenAlg.ED25519:
+        if alg not in OAuthClient.IdTokenAlg.values or alg == OAuthClient.IdTokenAlg.ED25519:  # empty: signs nothing
             continue
         if not SigningKey.objects.filter(family=alg, state=SigningKey.State.ACTIVE).exists():
             yield _problem(

@@ -2,7 +2,7 @@
 
 from django.urls import URLPattern, path
 
-from tokens.oauth import registration_views
+from tokens.oauth import logo_views, registration_views
 from tokens.oauth.accounts import own_views
 from tokens.oauth.accounts import views as account_views
 from tokens.oauth.authorize import (
@@ -53,6 +53,7 @@ urlpatterns: list[URLPattern] = [
     path("introspect", token_views.IntrospectionView.as_view(), name="introspect"),
     path("revoke", token_views.RevocationView.as_view(), name="revoke"),
     path("userinfo", userinfo.UserInfoView.as_view(), name="userinfo"),
+    path("logo/<uuid:client_id>", logo_views.LogoView.as_view(), name="logo"),
     path("register", registration_views.RegisterView.as_view(), name="register"),
     path("register/<uuid:client_id>", registration_views.RegistrationView.as_view(), name="registration"),
     path("logout", logout.LogoutView.as_view(), name="logout"),

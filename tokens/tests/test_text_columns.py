@@ -32,13 +32,16 @@ COLUMNS: list[tuple[str, dict[str, Any], type[Model], str, str]] = [
     ("clients", CLIENT, OAuthClient, "sector", "wiki.example."),
     ("clients", CLIENT, OAuthClient, "backchannel_logout_uri", ADDRESS),
     ("clients", CLIENT, OAuthClient, "initiate_login_uri", ADDRESS),
+    *(("clients", CLIENT, OAuthClient, f"{which}_uri", ADDRESS) for which in ("logo", "policy", "tos")),
     ("providers", PROVIDER, UpstreamProvider, "slug", ""),
     ("providers", PROVIDER, UpstreamProvider, "name", ""),
     ("providers", PROVIDER, UpstreamProvider, "client_id", ""),
     ("providers", PROVIDER, UpstreamProvider, "issuer", ADDRESS),
 ]
 #: Those of which any text is good that is as long as its column.
-WHOLE = ("name", "client_id", "slug", "backchannel_logout_uri", "initiate_login_uri")
+WHOLE = (
+    "name", "client_id", "slug", "backchannel_logout_uri", "initiate_login_uri", "logo_uri", "policy_uri", "tos_uri",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(

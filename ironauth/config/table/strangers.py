@@ -91,12 +91,18 @@ STRANGERS = Section(
     ),
     Setting(
         "IRONAUTH_CLIENT_DOCUMENT_NETWORKS",
-        "Networks that are not public and that documents are fetched from all the same, e.g. 10.0.0.0/8 (default: "
-        "none). A host name is resolved once, and judged.",
+        "Networks that are not public and that documents, keys, requests and logos of applications are fetched from "
+        "all the same, e.g. 10.0.0.0/8 (default: none). A host name is resolved once, and judged.",
         default=(),
         example="10.0.0.0/8",
         accept=lambda value, _: addresses.private_networks(value, "IRONAUTH_CLIENT_DOCUMENT_NETWORKS"),
         refused="an item that is no address, or a network wider than 10.0.0.0/8 or fc00::/7",
+    ),
+    Setting(
+        "IRONAUTH_REQUEST_URIS",
+        "Whether requests are fetched from addresses that an application has registered (request_uris). Everybody who "
+        "opens such a link has this server call that address; applications push their requests otherwise (RFC 9126).",
+        default=False,
     ),
     Setting(
         "IRONAUTH_REGISTRATION_SCOPES",

@@ -122,6 +122,24 @@ class ClientPatchInput(serializers.Serializer[Any]):
         help_text="The subject of its certificate (RFC 4514), for tls_client_auth: CN=bank.example.com,O=Bank.",
     )
     jwks = KeysField(required=False, allow_null=True)
+    jwks_uri = TextField(
+        required=False,
+        allow_blank=True,
+        help_text="Where its public keys are, instead of jwks; fetched when they are needed.",
+    )
+    request_uris = _texts("Where its requests may be fetched (IRONAUTH_REQUEST_URIS); as they stand in requests.")
+    userinfo_signed_response_alg = serializers.ChoiceField(
+        required=False,
+        choices=OAuthClient.UserinfoAlg.choices,
+        help_text="What signs the answers of userinfo; empty: they are plain JSON.",
+    )
+    logo_uri = TextField(
+        required=False, allow_blank=True, help_text="Its picture: PNG, JPEG or WebP, 64 KiB. People are shown a copy."
+    )
+    policy_uri = TextField(
+        required=False, allow_blank=True, help_text="What it says about people's data; people are shown the link."
+    )
+    tos_uri = TextField(required=False, allow_blank=True, help_text="Its terms; people are shown the link.")
     access_token_s = _seconds("Seconds an access token lives; null: as the settings say.")
     session_idle_s = _seconds("Seconds a session lives without use; null: as the settings say.")
     session_absolute_s = _seconds("Seconds a session lives at most; null: as the settings say.")

@@ -55,6 +55,13 @@ class ClientOut(msgspec.Struct, frozen=True, kw_only=True):
     authorization_signed_response_alg: str
     tls_client_auth_subject_dn: str
     jwks: dict[str, Any] | None
+    jwks_uri: str
+    request_uris: tuple[str, ...]
+    userinfo_signed_response_alg: str
+    logo_uri: str
+    policy_uri: str
+    tos_uri: str
+    sector_identifier_uri: str
     access_token_s: int | None
     session_idle_s: int | None
     session_absolute_s: int | None
@@ -80,7 +87,15 @@ class ClientPage(msgspec.Struct, frozen=True):
     previous: str | None
 
 
-_LISTS: Final = ("redirect_uris", "post_logout_redirect_uris", "grants", "scopes", "serves", "resources")
+_LISTS: Final = (
+    "redirect_uris",
+    "post_logout_redirect_uris",
+    "grants",
+    "scopes",
+    "serves",
+    "resources",
+    "request_uris",
+)
 _OTHERS: Final = ("client_id", "secrets", *_LISTS)
 _PLAIN: Final = tuple(name for name in ClientOut.__struct_fields__ if name not in _OTHERS)
 

@@ -18,7 +18,10 @@ from tokens.clients.registry import Client
 #: A document has no secret in it that it could be known by.
 _OPEN: Final = tuple(name for name, method in METHODS.items() if method != OAuthClient.AuthMethod.SECRET)
 #: What a document says of a client; staff may change the rest.
-_DESCRIBED: Final = ("name", "auth_method", "redirect_uris", "post_logout_redirect_uris", "jwks", "grants")
+_DESCRIBED: Final = (
+    "name", "auth_method", "redirect_uris", "post_logout_redirect_uris", "jwks", "jwks_uri", "grants", "logo_uri",
+    "policy_uri", "tos_uri", "request_uris", "request_object_signing_alg", "userinfo_signed_response_alg",
+)  # fmt: skip
 #: What it says as long as staff have not looked at it.
 _UNVERIFIED: Final = (*_DESCRIBED, "scopes", "id_token_alg", "dpop", "require_par")
 
@@ -35,7 +38,7 @@ def described(url: str, said: dict[str, Any]) -> Client | None:
     row = OAuthClient.objects.filter(pk=addresses.id_of(url)).first()
     if row is not None and (row.disabled_at is not None or row.document_url != url):
         return None
-    known = {"token_endpoint_auth_method": "none", **said, "subject_type": "public"}
+    known = {"token_endpoint_auth_method": "none", **said, "subject_type": "public", "sector_identifier_uri": None}
     try:
         now = client_of(known, methods=_OPEN)
     except OAuthError as refused:

@@ -24,7 +24,9 @@ _METADATA: Final[Mapping[str, Any]] = {
     "redirect_uris": _texts("Where the answer of a sign-in goes; compared character by character."),
     "client_name": _text("What people read; left out, the host of the first address."),
     "token_endpoint_auth_method": _text(
-        "How it proves who it is; `private_key_jwt` needs `jwks`.", enum=list(METHODS), default="client_secret_basic"
+        "How it proves who it is; `private_key_jwt` needs `jwks` or `jwks_uri`.",
+        enum=list(METHODS),
+        default="client_secret_basic",
     ),
     "grant_types": _texts(
         "Left out, `authorization_code` alone. `offline_access` needs `refresh_token` too; others are left out.",
@@ -37,7 +39,22 @@ _METADATA: Final[Mapping[str, Any]] = {
         example="openid offline_access notes:read",
     ),
     "post_logout_redirect_uris": _texts("Where people may be sent after a sign-out."),
-    "jwks": {"type": "object", "description": "Its public keys (RFC 7517 §5). `jwks_uri` is not fetched."},
+    "jwks": {"type": "object", "description": "Its public keys (RFC 7517 §5)."},
+    "jwks_uri": _text("Where its public keys are, instead of `jwks`; fetched when they are needed.", format="uri"),
+    "request_uris": _texts("Where its requests may be fetched, with IRONAUTH_REQUEST_URIS; as they stand in requests."),
+    "request_object_signing_alg": _text(
+        "What signs its request objects (RFC 9101); `none`: unsigned ones from `request_uris`.",
+        enum=[alg.value for alg in OAuthClient.RequestAlg if alg],
+    ),
+    "userinfo_signed_response_alg": _text(
+        "What signs the answers of userinfo; left out, they are plain JSON.", enum=list(ALGORITHMS)
+    ),
+    "sector_identifier_uri": _text(
+        "A list that names all its `redirect_uris`: pairwise clients of its host have the same `sub`.", format="uri"
+    ),
+    "logo_uri": _text("Its picture: PNG, JPEG or WebP of at most 64 KiB. People are shown a copy.", format="uri"),
+    "policy_uri": _text("What it says about people's data; people are shown the link.", format="uri"),
+    "tos_uri": _text("Its terms; people are shown the link.", format="uri"),
     "id_token_signed_response_alg": _text("What signs its ID tokens.", enum=list(ALGORITHMS), default="RS256"),
     "subject_type": _text(
         "What its `sub` is.", enum=list(OAuthClient.Subject.values), default=OAuthClient.Subject.PUBLIC.value
@@ -54,7 +71,10 @@ _TOLD: Final[Mapping[str, Any]] = {
     "registration_access_token": _text("With it the client reads, replaces and deletes this registration."),
     "registration_client_uri": _text("Where it does so.", format="uri"),
 }
-_SOMETIMES: Final = frozenset({"jwks", "client_secret", "client_secret_expires_at"})
+_SOMETIMES: Final = frozenset({
+    "jwks", "client_secret", "client_secret_expires_at", "jwks_uri", "request_uris", "request_object_signing_alg",
+    "userinfo_signed_response_alg", "sector_identifier_uri", "logo_uri", "policy_uri", "tos_uri",
+})  # fmt: skip
 
 #: A client's metadata, as it is registered. Members that are not listed are ignored (RFC 7591 §2).
 METADATA: Final[Mapping[str, Any]] = {

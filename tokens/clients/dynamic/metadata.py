@@ -15,6 +15,7 @@ from accounts.access.scopes import SCOPES as ADMINISTRATION
 from ironauth.config.table.strangers import NEVER
 from tokens.clients import profiles, redirect_uris, rules
 from tokens.clients.errors import InvalidClientMetadata, InvalidRedirectUri
+from tokens.clients.fetched import addresses, sectors
 from tokens.clients.models import NAME_CHARACTERS, OAuthClient
 from tokens.clients.presets import ID_TOKEN_ALG
 from tokens.clients.profiles import AGENT_GRANTS
@@ -35,6 +36,12 @@ ALGORITHMS: Final[Mapping[str, str]] = {
     "EdDSA": OAuthClient.IdTokenAlg.ED25519.value,
     "Ed25519": OAuthClient.IdTokenAlg.ED25519.value,
 }
+#: Addresses that it registers beside those of its answers: its keys, and what people are shown.
+_OTHER_ADDRESSES: Final = ("jwks_uri", "logo_uri", "policy_uri", "tos_uri")
+_SHOWN: Final = {
+    "logo_uri": addresses.problem_of, "policy_uri": addresses.problem_of_link, "tos_uri": addresses.problem_of_link,
+}  # fmt: skip
+_UNSIGNED: Final = OAuthClient.RequestAlg.UNSIGNED.value
 #: Profiles of clients that nobody of staff has looked at.
 _STRANGERS: Final = frozenset({OAuthClient.Profile.AGENT.value, OAuthClient.Profile.OIDC.value})
 #: Names of fields in the client's own words, for refusals.
@@ -74,6 +81,8 @@ def client_of(
     if client is None:
         client = OAuthClient(**{**profiles.initial(OAuthClient.Profile.AGENT), **fields})
     else:
+        if client.sector_identifier_uri or client.redirect_uris != fields["redirect_uris"]:
+            fields.setdefault("sector", "")  # that of the addresses it has now: nobody stays in a sector it has left
         for name, value in fields.items():
             setattr(client, name, value)
     if client.verified_at is None and client.profile in _STRANGERS:  # another profile is what staff gave it
@@ -109,6 +118,14 @@ def metadata_of(client: OAuthClient) -> dict[str, Any]:
         "dpop_bound_access_tokens": client.dpop == OAuthClient.Policy.REQUIRED,
         "require_pushed_authorization_requests": client.require_par,
         **({"jwks": client.jwks} if client.jwks is not None else {}),
+        **{
+            name: getattr(client, name)
+            for name in (*_OTHER_ADDRESSES, "sector_identifier_uri")
+            if getattr(client, name)
+        },
+        **({"request_uris": client.request_uris} if client.request_uris else {}),
+        **({"request_object_signing_alg": signed} if (signed := client.request_object_signing_alg) else {}),
+        **({"userinfo_signed_response_alg": algorithms[told]} if (told := client.userinfo_signed_response_alg) else {}),
     }
 
 
@@ -120,14 +137,12 @@ def _fields(said: Mapping[str, Any], methods: Iterable[str]) -> dict[str, Any]:
     method = _text(said, "token_endpoint_auth_method", "client_secret_basic")
     if method not in methods:
         raise InvalidClientMetadata(f"token_endpoint_auth_method: write one of {', '.join(methods)}.")
-    if "sector_identifier_uri" in said:  # ignored, clients would not share the subjects that they rely on
-        raise InvalidClientMetadata("sector_identifier_uri is not fetched here: leave it out.")
-    signs = METHODS[method] == OAuthClient.AuthMethod.PRIVATE_KEY_JWT
-    if signs and "jwks_uri" in said:
-        raise InvalidClientMetadata("jwks_uri is not fetched here: send the keys as jwks.")
-    algorithm = _text(said, "id_token_signed_response_alg", "")
-    if algorithm and algorithm not in ALGORITHMS:
-        raise InvalidClientMetadata(f"id_token_signed_response_alg: write one of {', '.join(ALGORITHMS)}.")
+    requests, request_uris = _requests(said)
+    signs = METHODS[method] == OAuthClient.AuthMethod.PRIVATE_KEY_JWT or requests not in ("", _UNSIGNED)
+    by_address = _addresses_of_others(said)
+    if not signs:  # they would be used for nothing
+        by_address["jwks_uri"] = ""
+    algorithm, told = (_algorithm(said, name) for name in ("id_token_signed", "userinfo_signed"))
     subjects = _text(said, "subject_type", OAuthClient.Subject.PUBLIC.value)
     if subjects not in OAuthClient.Subject.values:
         raise InvalidClientMetadata("subject_type: write public or pairwise.")
@@ -139,13 +154,58 @@ def _fields(said: Mapping[str, Any], methods: Iterable[str]) -> dict[str, Any]:
         "grants": grants,
         "scopes": _scopes(said, grants),
         "jwks": said.get("jwks") if signs else None,
-        "id_token_alg": ALGORITHMS[algorithm] if algorithm else ID_TOKEN_ALG,
+        **by_address,
+        **_sector(said, subjects),
+        "request_uris": request_uris,
+        "request_object_signing_alg": requests,
+        "userinfo_signed_response_alg": told,
+        "id_token_alg": algorithm or ID_TOKEN_ALG,
         "subject_type": subjects,
         "dpop": (
             OAuthClient.Policy.REQUIRED if _flag(said, "dpop_bound_access_tokens") else OAuthClient.Policy.OPTIONAL
         ).value,
         "require_par": _flag(said, "require_pushed_authorization_requests"),
     }
+
+
+def _algorithm(said: Mapping[str, Any], which: str) -> str:
+    """Return what signs one kind of answer to it, "" where it does not say."""
+    asked = _text(said, f"{which}_response_alg", "")
+    if asked and asked not in ALGORITHMS:
+        raise InvalidClientMetadata(f"{which}_response_alg: write one of {', '.join(ALGORITHMS)}.")
+    return ALGORITHMS[asked] if asked else ""
+
+
+def _addresses_of_others(said: Mapping[str, Any]) -> dict[str, str]:
+    """Return its addresses of keys, which the rules of every client judge, of its logo and texts.
+
+    People do without a logo and texts whose addresses cannot be shown.
+    """
+    given = {name: _text(said, name, "") for name in _OTHER_ADDRESSES}
+    for name, problem_of in _SHOWN.items():
+        if given[name] and problem_of(given[name]):
+            given[name] = ""
+    return given
+
+
+def _requests(said: Mapping[str, Any]) -> tuple[str, list[str]]:
+    """Return what signs its request objects, and where they are; nothing of addresses while none is fetched."""
+    alg, uris = _text(said, "request_object_signing_alg", ""), _list(said, "request_uris", [])
+    if settings.IRONAUTH_REQUEST_URIS:
+        return alg, uris
+    return "" if alg == _UNSIGNED else alg, []
+
+
+def _sector(said: Mapping[str, Any], subjects: str) -> dict[str, str]:
+    """Return its sector (OpenID Connect Core §8.1); whether the list there names it is judged when it is stored.
+
+    Without an address a pairwise client keeps the sector it has, or gets the host of its addresses.
+    """
+    uri = _text(said, "sector_identifier_uri", "")
+    host = sectors.host_of(uri) if uri else ""
+    if subjects != OAuthClient.Subject.PAIRWISE:
+        return {"sector_identifier_uri": uri, "sector": ""}
+    return {"sector_identifier_uri": uri, **({"sector": host} if uri else {})}
 
 
 def _addresses(said: Mapping[str, Any], member: str) -> list[str]:

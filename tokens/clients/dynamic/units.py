@@ -7,6 +7,7 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import QuerySet
 
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event
@@ -22,7 +23,7 @@ from tokens.clients.models import OAuthClient, digest_of
 TOKEN_BYTES: Final = 32  # 256 random bits
 #: Fields whose change makes a client that staff have verified another one: who it says it is, where it is answered at,
 #: and by what it is known.
-_IDENTITY: Final = ("name", "redirect_uris", "auth_method", "jwks")
+_IDENTITY: Final = ("name", "redirect_uris", "auth_method", "jwks", "jwks_uri", "logo_uri", "sector")
 
 
 def register(client: OAuthClient, *, initial_token: str | None) -> Registered:
@@ -51,11 +52,28 @@ def register(client: OAuthClient, *, initial_token: str | None) -> Registered:
     return Registered(metadata_of(client), token, secret)
 
 
+def require_usable(initial_token: str | None) -> None:
+    """Return where somebody may register who shows this token of staff, without using it up.
+
+    Args:
+        initial_token: The token; None for none.
+
+    Raises:
+        InvalidRegistrationToken: One is needed and this is none, or it has ended or is used up.
+    """
+    if settings.IRONAUTH_REGISTRATION == "open" and initial_token is None:
+        return
+    if not _usable(initial_token or "").exists():
+        raise InvalidRegistrationToken
+
+
+def _usable(token: str) -> "QuerySet[RegistrationToken]":
+    return RegistrationToken.objects.filter(digest=digest_of(token), expires_at__gt=clock.now(), left__gt=0)
+
+
 def _used(token: str) -> RegistrationToken:
     """Return the token of staff, with one use less; of two at once the second waits, and sees what the first left."""
-    now = clock.now()
-    rows = RegistrationToken.objects.select_for_update()
-    row = rows.filter(digest=digest_of(token), expires_at__gt=now, left__gt=0).first()
+    row = _usable(token).select_for_update().first()
     if row is None:
         raise InvalidRegistrationToken
     row.left -= 1
@@ -179,5 +197,6 @@ def _record(event: Event, client: OAuthClient, **details: object) -> None:
 
 _FIELDS: Final = (
     *_IDENTITY, "profile", "require_pkce", "post_logout_redirect_uris", "grants", "scopes", "id_token_alg",
-    "subject_type", "dpop", "require_par",
+    "subject_type", "dpop", "require_par", "request_uris", "request_object_signing_alg",
+    "userinfo_signed_response_alg", "policy_uri", "tos_uri", "sector_identifier_uri",
 )  # fmt: skip

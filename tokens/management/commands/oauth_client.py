@@ -43,6 +43,8 @@ OPTIONS: Final = {
     "resources": "--resource",
     "access_token_alg": "--access-token-alg",
     "tls_client_auth_subject_dn": "--tls-client-auth-subject-dn", "certificate_bound": "--certificate-bound",
+    "jwks_uri": "--jwks-uri", "request_uris": "--request-uri", "logo_uri": "--logo-uri", "policy_uri": "--policy-uri",
+    "tos_uri": "--tos-uri", "userinfo_signed_response_alg": "--userinfo-signed-response-alg",
 }  # fmt: skip
 FIELDS: Final = (*OPTIONS, "trusted", "strict_scopes", "id_token_claims")
 NO_PUBLIC: Final = "--public says that the client has no secret: leave out --auth-method, or --public."
@@ -156,6 +158,7 @@ def _add_create(parser: ArgumentParser) -> None:
     add("--public", action="store_true", help="it can keep no secret: an application on a device or in a browser")
     add("--auth-method", metavar="METHOD", help=METHOD)
     add("--jwks", metavar="FILE", help="its public keys, as a JWK set")
+    add("--jwks-uri", default="", metavar="URI", help="where its public keys are, instead of --jwks")
     add("--tls-client-auth-subject-dn", default="", metavar="NAME", help="the subject of its certificate (RFC 4514)")
     grants = "authorization_code, refresh_token (default: these two), client_credentials, device_code, token-exchange"
     add("--grant", action="append", metavar="GRANT", help=grants)
@@ -179,6 +182,12 @@ def _add_create(parser: ArgumentParser) -> None:
     add("--request-object-signing-alg", metavar="ALG", help="what signs its requests (RFC 9101): PS256, ES256, EdDSA")
     answers = "what signs answers that are asked for as JWTs: ed25519 (default), ES256, RS256"
     add("--authorization-signed-response-alg", metavar="ALG", help=answers)
+    add("--request-uri", action="append", default=[], metavar="URI", help="where its requests may be fetched")
+    userinfo = "what signs the answers of userinfo: RS256, ES256, ed25519 (default: they are plain JSON)"
+    add("--userinfo-signed-response-alg", default="", metavar="ALG", help=userinfo)
+    add("--logo-uri", default="", metavar="URI", help="its picture, of which people are shown a copy")
+    add("--policy-uri", default="", metavar="URI", help="what it says about people's data")
+    add("--tos-uri", default="", metavar="URI", help="its terms")
     add("--subject-type", default=OAuthClient.Subject.PUBLIC, metavar="TYPE", help="public (default) or pairwise")
     add("--sector", default="", metavar="HOST", help="clients of one sector see the same pairwise subjects")
     add("--post-logout-redirect-uri", action="append", default=[], metavar="URI", help="where to go after signing out")
@@ -229,6 +238,11 @@ def _client_of(options: dict[str, Any]) -> OAuthClient:
         or OAuthClient.IdTokenAlg.ED25519,
         tls_client_auth_subject_dn=options["tls_client_auth_subject_dn"],
         jwks=_keys(options["jwks"]) if options["jwks"] else None,
+        request_uris=options["request_uri"],
+        **{
+            name: options[name]
+            for name in ("jwks_uri", "userinfo_signed_response_alg", "logo_uri", "policy_uri", "tos_uri")
+        },
         access_token_s=options["access_token_s"],
         session_idle_s=options["session_idle_s"],
         session_absolute_s=options["session_absolute_s"],

@@ -3,6 +3,7 @@
 import secrets
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from hashlib import sha256
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
@@ -312,6 +313,7 @@ def _sign_in_page(encoded_look: bytes) -> str:
     """Return the page that looks so, with a mark where the signed state belongs."""
     look = _look_decoder.decode(encoded_look)
     marks = {"signed_state": _MARK, "autofill": _AUTOFILL_MARK, "origin": _origin(look.client, look.state)}
+    marks |= _facts(look.client)
     return render_to_string(f"{FOLDER}sign_in.html", {**look.site, "client": look.client, "state": look.state, **marks})
 
 
@@ -327,6 +329,22 @@ def _origin(client: Client | None, state: SignInState) -> str:
     return strangers.origin_of(client.document_url, state.request.redirect_uri)
 
 
+def _facts(client: Client | None) -> dict[str, Any]:
+    """Return what a client says of itself beside its name: its logo, of which there is a copy here, and its texts.
+
+    One that its document describes has no row, and hence no copy, before somebody has allowed it something.
+    """
+    if client is None:
+        return {}
+    logo = sha256(client.logo_uri.encode()).hexdigest()[:16] if client.logo_uri and client.stored else ""
+    links = [
+        {"kind": kind, "uri": uri, "host": urlsplit(uri).netloc}
+        for kind, uri in (("policy_uri", client.policy_uri), ("tos_uri", client.tos_uri))
+        if uri
+    ]
+    return {"client_logo": logo, "client_links": links}
+
+
 def _autofill() -> str:
     """Return what the browser suggests passkeys with: whose they are, a challenge's token, and the challenge.
 
@@ -339,7 +357,7 @@ def _autofill() -> str:
 def _page(template: str, client: Client | None, state: SignInState, browser: str, **context: Any) -> HttpResponse:
     status, headers = context.pop("status", 200), context.pop("headers", None)
     known = {"client": client, "state": state, "signed_state": authorization_state.sign(state, browser)}
-    known |= {"origin": _origin(client, state), **context}
+    known |= {"origin": _origin(client, state), **_facts(client), **context}
     redirect_uri = state.request.redirect_uri if isinstance(state, AuthorizationState) else ""
     targets = targets_of_client(redirect_uri, client)
     return render(template, known, targets=targets, status=status, headers=headers)

@@ -86,7 +86,7 @@ class PushedRequestView(OAuthEndpoint):
         client = await client_authentication.authenticate(request, parameters, allow_public=True)
         await client_authentication.admit_public(request, client)
         if client.signs_requests:
-            query = request_objects.opened(client, query)
+            query = await request_objects.opened(client, query)
             parameters = unique_parameters(query, SEVERAL)
         jkt = await dpop.key_of_client(request._request, client)  # noqa: SLF001 - Django's request
         if jkt and parameters.setdefault("dpop_jkt", jkt) != jkt:  # the code will be bound to it (RFC 9449 §10.1)

@@ -31,7 +31,7 @@ from tokens.oauth.authorize.request import AuthorizationRequest, Refused, Unansw
 from tokens.oauth.authorize.services import Decision, Step
 from tokens.oauth.authorize.state import AccountState, AuthorizationState
 from tokens.oauth.endpoint import MAX_BYTES, RESOURCE, SEVERAL, unique_parameters
-from tokens.oauth.signed import request_objects
+from tokens.oauth.signed import request_objects, requests_at_addresses
 from tokens.sessions import browser_sessions, sso_session, transport
 from tokens.sessions.browser_sessions import BrowserSession
 from tokens.upstream import providers
@@ -273,8 +273,8 @@ async def _read(query: QueryDict) -> tuple[Client, AuthorizationRequest]:
     pushed = ""
     if len(handles) == 1 and handles[0].startswith(pushed_requests.PREFIX):
         pushed, query = await pushed_requests.opened(client=client, request_uri=handles[0])
-    elif client.signs_requests:
-        query = _opened(client, query)
+    elif client.signs_requests or (handles and client.request_uris):
+        query = await _opened(client, query)
     target = authorization_request.target_of(client, query)
     try:
         given = unique_parameters(query, SEVERAL)
@@ -287,13 +287,15 @@ async def _read(query: QueryDict) -> tuple[Client, AuthorizationRequest]:
         raise Refused(error, target) from error
 
 
-def _opened(client: Client, query: QueryDict) -> QueryDict:
-    """Return what a client that signs its requests asks for.
+async def _opened(client: Client, query: QueryDict) -> QueryDict:
+    """Return what a client asks for that signs its requests, or has them at an address.
 
     An object that is refused names no address that could be trusted: the error goes to one that stands beside it.
     """
     try:
-        return request_objects.opened(client, query)
+        if client.request_uris and "request_uri" in query:
+            return await requests_at_addresses.opened(client, query)
+        return await request_objects.opened(client, query)
     except OAuthError as error:
         if "redirect_uri" not in query:
             raise Unanswerable(_UNREADABLE) from error

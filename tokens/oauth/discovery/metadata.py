@@ -123,13 +123,21 @@ def metadata(algorithms: tuple[str, ...]) -> dict[str, Any]:
         "backchannel_logout_session_supported": True,
         "claims_parameter_supported": True,
         "request_parameter_supported": True,  # of clients that sign their requests (RFC 9101)
-        "request_object_signing_alg_values_supported": [alg.value for alg in OAuthClient.RequestAlg if alg],
+        "request_object_signing_alg_values_supported": _request_algorithms(),
         "require_signed_request_object": False,  # their profile may (RFC 9101 §10.5)
         **{f"{which}_signing_alg_values_supported": signing for which in ("authorization", "introspection")},
-        "request_uri_parameter_supported": False,  # which would be true unless it is said (Discovery §3)
+        "request_uri_parameter_supported": settings.IRONAUTH_REQUEST_URIS,  # unless it is said: true (Discovery §3)
+        "require_request_uri_registration": True,
+        "userinfo_signing_alg_values_supported": signing,
         "require_pushed_authorization_requests": False,
         "protected_resources": [issuer],  # RFC 9728 §4; registered APIs name this server themselves
     }
+
+
+def _request_algorithms() -> list[str]:
+    """Return what signs request objects; unsigned ones are taken from registered addresses alone."""
+    unsigned = OAuthClient.RequestAlg.UNSIGNED
+    return [alg.value for alg in OAuthClient.RequestAlg if alg and (alg != unsigned or settings.IRONAUTH_REQUEST_URIS)]
 
 
 def _strangers(issuer: str) -> dict[str, Any]:

@@ -6,6 +6,8 @@ ask with the token they have.
 
 from typing import Any, Final
 
+import msgspec
+from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
@@ -14,10 +16,15 @@ from rest_framework.exceptions import UnsupportedMediaType
 from ironauth.infrastructure.api.openapi_errors import OAuthErrors
 from ironauth.infrastructure.api.views import ApiRequest
 from ironauth.infrastructure.core.errors import NotAuthenticated
+from tokens.access import signed_tokens
 from tokens.access.codec import MAX_TOKEN_BYTES
 from tokens.access.credentials import bearer_token, bound_token
+from tokens.clients import registry as clients
 from tokens.clients.errors import InvalidRequest
+from tokens.clients.registry import Client
 from tokens.errors import InsufficientScope, InvalidProof, InvalidToken, MalformedCredential, api_challenge
+from tokens.keys.key_set import Family
+from tokens.keys.store import key_store
 from tokens.oauth import claims
 from tokens.oauth.claims import PersonalClaims
 from tokens.oauth.endpoint import TEMPORARILY_UNAVAILABLE, OAuthEndpoint, error_response, unique_parameters
@@ -48,6 +55,10 @@ class UserInfoInput(serializers.Serializer[Any]):
 CLAIMS: Final = ("sub", *PersonalClaims.__struct_fields__)
 
 
+MEDIA: Final = "application/jwt"
+#: What libraries expect where they look. Without ``exp`` and ``amr`` it is no ID token, and no hint of one.
+TYP: Final = "JWT"
+
 ANSWERS: Final = {
     200: UserInfo,
     400: OAuthErrors((InvalidRequest.error,)),
@@ -67,9 +78,12 @@ class UserInfoView(OAuthEndpoint):
         auth=[{"bearer": []}],  # type: ignore[list-item]  # published as it is; the annotation knows names only
         responses=ANSWERS,
     )
-    async def get(self, request: ApiRequest) -> UserInfo:
-        """Answer with the claims of the token in the Authorization header."""
-        return await told(*in_header(request), request._request)  # noqa: SLF001 - Django's request
+    async def get(self, request: ApiRequest) -> UserInfo | HttpResponse:
+        """Answer with the claims of the token in the Authorization header.
+
+        To a client with `userinfo_signed_response_alg` they are a JWT, `application/jwt`.
+        """
+        return await answered(*in_header(request), request._request)  # noqa: SLF001 - Django's request
 
     @extend_schema(
         operation_id="oauth_userinfo_post",
@@ -78,13 +92,13 @@ class UserInfoView(OAuthEndpoint):
         request={"application/x-www-form-urlencoded": UserInfoInput},
         responses=ANSWERS,
     )
-    async def post(self, request: ApiRequest) -> UserInfo:
+    async def post(self, request: ApiRequest) -> UserInfo | HttpResponse:
         """Answer with the claims of the token in the Authorization header, or in a form as `access_token`."""
         shown, in_body = in_header(request), _in_body(request)
         if shown[0] is not None and in_body is not None:
             raise MalformedCredential("Send the access token in the Authorization header or in the body, not in both.")
         http = request._request  # noqa: SLF001 - Django's request
-        return await told(*(shown if in_body is None else (in_body, False)), http)
+        return await answered(*(shown if in_body is None else (in_body, False)), http)
 
     def handle_exception(self, exc: Exception) -> HttpResponse:
         """Return the errors of RFC 6750 §3.1, challenge included."""
@@ -109,8 +123,42 @@ def in_header(request: ApiRequest) -> tuple[str | None, bool]:
     return bearer_token(header), False
 
 
-async def told(token: str | None, proves: bool, request: HttpRequest) -> UserInfo:
-    """Return what the client of this access token may know about its person.
+async def answered(token: str | None, proves: bool, request: HttpRequest) -> UserInfo | HttpResponse:
+    """Return what the client of this access token may know about its person, signed where it has registered that.
+
+    Args:
+        token: The access token; None where none was sent.
+        proves: Whether the request is to prove the token's key (RFC 9449).
+        request: The request, which may show the certificate that the token is bound to (RFC 8705).
+
+    Raises:
+        NotAuthenticated: As `told`, with all the others.
+        SigningKeyMissing: (503) there is no key to sign with.
+    """
+    client_id, said = await told(token, proves, request)
+    client = await clients.find(client_id)
+    if client is None or not client.userinfo_signed_response_alg:
+        return said
+    return HttpResponse(await signed(client, said), content_type=MEDIA)
+
+
+async def signed(client: Client, said: UserInfo) -> str:
+    """Return the claims as a JWT for this client (OpenID Connect Core §5.3.2).
+
+    Args:
+        client: The client that asks.
+        said: What it may know.
+
+    Raises:
+        SigningKeyMissing: (503) there is no key to sign with.
+    """
+    told_to = {"iss": settings.IRONAUTH_ISSUER, "aud": client.public_id}
+    key = await key_store().signing(Family(client.userinfo_signed_response_alg))
+    return signed_tokens.sign({**msgspec.to_builtins(said), **told_to}, key, typ=TYP)
+
+
+async def told(token: str | None, proves: bool, request: HttpRequest) -> tuple[str, UserInfo]:
+    """Return the client of this access token, and what it may know about its person.
 
     Args:
         token: The access token; None where none was sent.
@@ -133,7 +181,7 @@ async def told(token: str | None, proves: bool, request: HttpRequest) -> UserInf
     scopes = scope_set(principal.scope)
     if Scope.OPENID not in scopes:
         raise InsufficientScope(Scope.OPENID)
-    return claims_of(principal, scopes)
+    return principal.client_id, claims_of(principal, scopes)
 
 
 def claims_of(principal: Principal, scopes: frozenset[str]) -> UserInfo:

@@ -70,7 +70,7 @@ def test_every_reader_refuses_it(case: str, monkeypatch: pytest.MonkeyPatch) -> 
         "client assertion": lambda: client_assertion.verified(
             text, client_id="c", jwks=jwks, profile=PROFILES["oauth2.1"]
         ),
-        "request object": lambda: request_objects.parameters_of(text, signer),
+        "request object": lambda: request_objects.parameters_of(text, signer, signer.jwks),
         "proof": lambda: dpop.verified(with_proof(text)),
     }
     assert [name for name, read in readers.items() if not refused(read)] == []
@@ -115,7 +115,8 @@ DECODERS: Final = {
     "tokens/clients/keys.py": "numbers of keys, bounded there",
     "tokens/sessions/acting/banner.py": "what a seal of ours was opened for, in a cookie of bounded length",
     "tokens/upstream/exchange.py": "a provider's answer, bounded there; its ID token is read by tokens/access/codec.py",
-    "tokens/clients/documents/fetching.py": "a document of a client, bounded there to 5 KiB, which is no token",
+    "tokens/oauth/signed/request_objects.py": "the parts of an object that its client has registered as unsigned",
+    "tokens/clients/fetched/fetching.py": "what a client's address has, bounded there in bytes, which is no token",
     "tokens/upstream/services.py": "a name that Apple has the browser bring beside its code, which is no token",
     "tokens/oauth/claims.py": "a parameter of a request, which is no token; no longer than a request may be",
     "tokens/upstream/answers.py": "a name that Apple has the browser bring beside its code, which is no token",

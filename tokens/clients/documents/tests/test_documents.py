@@ -17,6 +17,7 @@ from tokens.clients import units as client_units
 from tokens.clients.documents import addresses, fetching
 from tokens.clients.documents.errors import DocumentRefused
 from tokens.clients.documents.fetching import Document
+from tokens.clients.fetched.fetching import Answer
 from tokens.clients.models import OAuthClient
 from tokens.oauth.models import Consent
 from tokens.oauth.tests.walk import AUTHORIZE, CHALLENGE, VERIFIER, answered, by_password, is_page, say
@@ -51,7 +52,7 @@ class Web:
         if url not in self.documents:
             raise DocumentRefused("status 404")
         body = json.dumps(self.documents[url]).encode()
-        return Document(fetching.document_of(url, "application/json", body), self.keep_s)
+        return Document(fetching.document_of(url, Answer(body, "application/json", 60)), self.keep_s)
 
 
 @pytest.fixture

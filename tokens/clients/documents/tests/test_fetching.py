@@ -11,6 +11,8 @@ from pytest_django import Settings
 from ironauth.infrastructure.core import clock
 from tokens.clients.documents import fetching
 from tokens.clients.documents.errors import DocumentRefused
+from tokens.clients.fetched.errors import FetchRefused
+from tokens.clients.fetched.fetching import Answer, keep_s, media_of
 
 URL = "https://agent.example.com/client.json"
 SAID = {"client_id": URL, "client_name": "Agent", "redirect_uris": ["http://127.0.0.1/cb"]}
@@ -20,7 +22,7 @@ SAID = {"client_id": URL, "client_name": "Agent", "redirect_uris": ["http://127.
 def test_a_document(kind: str) -> None:
     """A JSON object that names itself, whatever else it says."""
     said = {**SAID, "logo_uri": "https://agent.example.com/logo.png"}
-    assert fetching.document_of(URL, kind, json.dumps(said).encode()) == said
+    assert fetching.document_of(URL, Answer(json.dumps(said).encode(), media_of(kind), 60)) == said
 
 
 @pytest.mark.parametrize(
@@ -44,8 +46,8 @@ def test_a_document(kind: str) -> None:
 )
 def test_refused(kind: str, body: str, cause: str) -> None:
     """Each for its own reason."""
-    with pytest.raises(DocumentRefused, match=cause):
-        fetching.document_of(URL, kind, body.encode())
+    with pytest.raises(FetchRefused, match=cause):
+        fetching.document_of(URL, Answer(body.encode(), media_of(kind), 60))
 
 
 @pytest.mark.parametrize(
@@ -71,14 +73,14 @@ def test_refused(kind: str, body: str, cause: str) -> None:
 )
 def test_used_as_long_as_its_headers_say(headers: dict[str, str], seconds: float) -> None:
     """From a minute to a day; an hour where they say nothing."""
-    assert fetching.keep_s(headers) == seconds
+    assert keep_s(headers) == seconds
 
 
 def test_expires() -> None:
     """The older header counts where there is no other."""
     later = format_datetime(clock.now().replace(microsecond=0), usegmt=True)
     with clock.shifted(-600):
-        assert 590 <= fetching.keep_s({"expires": later}) <= 610
+        assert 590 <= keep_s({"expires": later}) <= 610
 
 
 PRIVATE = [

@@ -20,6 +20,7 @@ from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.outbound import request as outbound
 from tokens.clients.documents import fetching
 from tokens.clients.documents.errors import DocumentRefused
+from tokens.clients.fetched import fetching as fetched
 
 HOST = "agent.example.com"
 
@@ -162,7 +163,7 @@ async def test_broken_off(site: Site) -> None:
 
 async def test_too_slow(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that begins an answer and never ends it is left after the limit."""
-    monkeypatch.setattr(fetching, "LIMIT_S", 0.3)
+    monkeypatch.setattr(fetched, "LIMIT_S", 0.3)
     site.answer = None
     with pytest.raises(DocumentRefused, match="TimeoutError"):
         await fetching.fetch(site.url)

@@ -28,6 +28,15 @@ AGENT = {"client_name": "Agent", "redirect_uris": [CALLBACK], "token_endpoint_au
 
 BY_KEY = {"token_endpoint_auth_method": "private_key_jwt", "jwks": {"keys": [ED25519_JWK]}}
 
+BY_ADDRESS = {"token_endpoint_auth_method": "private_key_jwt", "redirect_uris": ["https://app.example.com/cb"],
+              "jwks_uri": "https://app.example.com/jwks"}  # fmt: skip
+#: What nothing is fetched from, whatever it is for.
+NO_ADDRESSES = [
+    "http://app.example.com/x", "https://10.0.0.1/x", "https://127.0.0.1/x", "https://localhost/x", "https://[::1]/x",
+    "https://169.254.169.254/x", "https://app.example.com/x#y", "https://me@app.example.com/x", "file:///etc/passwd",
+    "https://", "x", "https://app.example.com/\x00", "https://app.example.com/" + "x" * 2_000, 1, ["https://a.example"],
+]  # fmt: skip
+
 
 @pytest.fixture
 def opened(settings: Settings) -> Settings:
@@ -132,9 +141,20 @@ async def test_a_confidential_client_gets_its_secret_once(api: httpx.AsyncClient
          "invalid_client_metadata"),
         ({"token_endpoint_auth_method": "private_key_jwt", "redirect_uris": ["https://app.example.com/cb"],
           "jwks": {"keys": [{**ED25519_JWK, "d": "x"}]}}, "invalid_client_metadata"),
-        ({"token_endpoint_auth_method": "private_key_jwt", "jwks_uri": "https://app.example.com/jwks",
-          "redirect_uris": ["https://app.example.com/cb"]}, "invalid_client_metadata"),
-        ({"sector_identifier_uri": "https://app.example.com/sector"}, "invalid_client_metadata"),
+        *(({**BY_ADDRESS, "jwks_uri": uri}, "invalid_client_metadata") for uri in NO_ADDRESSES),
+        ({**BY_ADDRESS, **BY_KEY}, "invalid_client_metadata"),
+        *(({"subject_type": "pairwise", "sector_identifier_uri": uri}, "invalid_client_metadata")
+          for uri in NO_ADDRESSES),
+        *(({name: uri}, "invalid_client_metadata") for name in ("logo_uri", "policy_uri", "tos_uri")
+          for uri in (3, ["x"], {}, True)),
+        ({"request_uris": "https://app.example.com/r"}, "invalid_client_metadata"),
+        ({"request_uris": [3]}, "invalid_client_metadata"),
+        ({"request_object_signing_alg": "HS256"}, "invalid_client_metadata"),
+        ({"request_object_signing_alg": ["RS256"]}, "invalid_client_metadata"),
+        ({"request_object_signing_alg": "RS256"}, "invalid_client_metadata"),  # without keys
+        ({"userinfo_signed_response_alg": "none"}, "invalid_client_metadata"),
+        ({"userinfo_signed_response_alg": "HS256"}, "invalid_client_metadata"),
+        ({"userinfo_signed_response_alg": 256}, "invalid_client_metadata"),
         ({"scope": "account roles users:read"}, "invalid_client_metadata"),
         ({"scope": "a\nb"}, "invalid_client_metadata"),
         ({"client_name": "x" * 81}, "invalid_client_metadata"),

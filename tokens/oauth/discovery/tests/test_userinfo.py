@@ -7,13 +7,17 @@ from uuid import UUID
 import httpx
 import pytest
 from asgiref.sync import sync_to_async
+from django.conf import settings
 from django.contrib.auth.models import Group
+from joserfc import jwt
+from joserfc.jwk import KeySet
 
 from accounts.users.models import User
 from conftest import bearer
 from tokens.clients import registry as clients
 from tokens.clients import subjects
 from tokens.clients.models import OAuthClient
+from tokens.oauth import id_tokens
 from tokens.oauth.tests.material import make_client
 from tokens.oauth.tests.sessions import access_token
 from tokens.tests.browser import Member, Pair
@@ -148,6 +152,27 @@ async def test_warm_tokens_cost_no_query(
     statements.clear()
     assert (await api.get(USERINFO, headers=authorized(cold))).status_code == 200
     assert len(statements) == 3
+
+
+@pytest.mark.parametrize(("alg", "names"), [("ed25519", {"EdDSA", "Ed25519"}), ("RS256", {"RS256"})])
+async def test_signed(api: httpx.AsyncClient, ann: UUID, rs256_key: str, alg: str, names: set[str]) -> None:
+    """A client that has registered it gets a JWT, from here, for itself; it is no ID token, and no hint of one."""
+    app = await client(userinfo_signed_response_alg=alg)
+    shown = authorized(await access_token(app, ann, "openid email"))
+    for answer in (await api.get(USERINFO, headers=shown), await api.post(USERINFO, headers=shown)):
+        assert (answer.status_code, answer.headers["content-type"]) == (200, "application/jwt")
+        assert answer.headers["cache-control"] == "no-store"
+        keys = KeySet.import_key_set((await api.get("/.well-known/jwks.json")).json())
+        told = jwt.decode(answer.text, keys, algorithms=list(names))
+        assert told.header["alg"] in names
+        assert told.claims["iss"] == settings.IRONAUTH_ISSUER
+        assert told.claims["aud"] == str(app.pk)
+        assert told.claims["sub"] == str(ann)
+        assert told.claims["email"]
+        assert not {"exp", "amr", "sid"} & told.claims.keys()
+        assert await id_tokens.read_hint(answer.text) is None
+    refused = await api.get(USERINFO, headers=authorized("x"))
+    assert (refused.status_code, refused.json()["error"]) == (401, "invalid_token")
 
 
 async def test_pairwise(api: httpx.AsyncClient, ann: UUID) -> None:

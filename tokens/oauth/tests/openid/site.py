@@ -74,6 +74,8 @@ class Site(Chain):
             IRONAUTH_REGISTRATION="open",
             IRONAUTH_REGISTRATION_WITHOUT_PKCE="1",
             IRONAUTH_LOGOUT_NETWORKS=NETWORK,
+            IRONAUTH_CLIENT_DOCUMENT_NETWORKS=NETWORK,
+            IRONAUTH_REQUEST_URIS="1",
             EMAIL_URL=f"filemail://{folder}/mail",
             SSL_CERT_FILE=str(applications.file),
             IRONAUTH_DATABASE_TIMEOUT_S="20",  # beside other parts of the suite a unit of work may wait for a core

@@ -14,7 +14,6 @@ MODULES: Final = Modules()
 #: How long ago somebody has signed in, where time has to pass.
 LATER_S: Final = 30.0
 SESSIONS: Final = "tokens_session"
-UNSIGNED: Final = "refused, because `none` is not among `request_object_signing_alg_values_supported`"
 
 
 def _succeeds(name: str, checks: str, **asked: str) -> None:
@@ -117,7 +116,6 @@ def registered_redirect_uri(trial: Trial) -> None:
 @MODULES.add(
     "oidcc-unsigned-request-object-supported-correctly-or-rejected-as-unsupported",
     "An unsigned request object is honoured, or refused by request_not_supported with the state that is inside.",
-    skipped=UNSIGNED,
 )
 def unsigned_request_object(trial: Trial) -> None:
     """State, nonce and response mode stand in the object alone."""
@@ -125,27 +123,26 @@ def unsigned_request_object(trial: Trial) -> None:
     inside = client.request()
     outside = {name: inside[name] for name in ("client_id", "redirect_uri", "response_type", "scope")}
     answer = trial.browser().authorize({**outside, "request": _unsigned(client, inside)})
-    assert "none" not in client.metadata.get("request_object_signing_alg_values_supported", ())
+    assert "none" in client.metadata["request_object_signing_alg_values_supported"]  # from addresses alone
     client.refused(answer, inside, "request_not_supported")
 
 
 @MODULES.add(
     "oidcc-request-uri-unsigned-supported-correctly-or-rejected-as-unsupported",
     "A request object by reference is honoured, or refused by request_uri_not_supported.",
-    skipped="refused by `request_uri_not_supported`: this server fetches no address that a request names",
 )
 def request_uri_unsigned(trial: Trial) -> None:
-    """Nothing is fetched: nobody listens at the address."""
+    """Nothing is fetched from an address that the client has not registered: nobody listens there."""
     client = trial.client()
     asked = client.request(request_uri="https://app.example.com/request.jwt")
-    assert client.metadata["request_uri_parameter_supported"] is False
+    assert client.metadata["request_uri_parameter_supported"] is True
+    assert client.metadata["require_request_uri_registration"] is True
     client.refused(trial.browser().authorize(asked), asked, "request_uri_not_supported")
 
 
 @MODULES.add(
     "oidcc-ensure-request-object-with-redirect-uri",
     "A registered address in the object and another outside: honoured, or a page; never ignored.",
-    skipped=UNSIGNED,
 )
 def request_object_with_redirect_uri(trial: Trial) -> None:
     """The address outside gets nothing."""

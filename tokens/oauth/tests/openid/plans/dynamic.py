@@ -6,13 +6,17 @@ that registers itself has to send it.
 
 import base64
 import json
+import re
 import secrets
 import time
+from html import unescape
 from typing import Any, Final
 
 import httpx
 from joserfc import jwt
+from joserfc.jwk import KeySet
 
+from tokens.oauth.tests.openid.application import application
 from tokens.oauth.tests.openid.browser import Browser
 from tokens.oauth.tests.openid.fapi2_client import TYPE, key_pair
 from tokens.oauth.tests.openid.plans import basic_requests, config
@@ -25,11 +29,9 @@ PLAN: Final = Plan("oidcc-dynamic-certification-test-plan", "Dynamic", (MODULES,
 REGISTER: Final = "/oauth/register"
 #: Seconds in which a server follows a rotation, on a machine with everything else to do.
 FOLLOWS_S: Final = 60.0
-_KEYS: Final = "an address of keys is not fetched: keys are registered by value, and changed as RFC 7592 has it"
-_FETCH: Final = "this server fetches no address that a request names"
-_SHOWN: Final = (
-    "a stranger's picture and links would borrow this site's good name: "
-    "such a client is shown by its host, as unverified"
+#: A picture of one pixel.
+PICTURE: Final = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNkYAAAAAYAAjCB0C8AAAAASUVORK5CYII="
 )
 
 
@@ -59,7 +61,9 @@ def register(http: httpx.Client, **said: Any) -> httpx.Response:
 
 
 class Signing(Registered):
-    """One that proves who it is by an assertion."""
+    """One that proves who it is by an assertion, which its key of this ``number`` signs."""
+
+    number = 3
 
     def token(self, **parameters: str) -> httpx.Response:
         """Ask the token endpoint."""
@@ -68,9 +72,16 @@ class Signing(Registered):
             "iss": self.client_id, "sub": self.client_id, "aud": ISSUER, "jti": secrets.token_urlsafe(16),
             "iat": now, "exp": now + 60,
         }  # fmt: skip
-        signed = jwt.encode({"alg": "ES256"}, claims, key_pair("ES256", 3), algorithms=["ES256"])
+        header = {"alg": "ES256", "kid": f"k-{self.number}"}
+        signed = jwt.encode(header, claims, key_pair("ES256", self.number), algorithms=["ES256"])
         body = {**parameters, "client_assertion": signed, "client_assertion_type": TYPE}
         return self.http.post(self.path("token_endpoint"), data=body)
+
+
+def key_set(number: int) -> bytes:
+    """Return the set of one public key, as it is served."""
+    public = key_pair("ES256", number).as_dict(private=False)
+    return json.dumps({"keys": [{**public, "kid": f"k-{number}", "alg": "ES256", "use": "sig"}]}).encode()
 
 
 @MODULES.add(
@@ -100,8 +111,7 @@ def server(trial: Trial) -> None:
 )
 def assertion(trial: Trial) -> None:
     """Its key is registered by value."""
-    public = {**key_pair("ES256", 3).as_dict(private=False), "kid": "k-3", "alg": "ES256", "use": "sig"}
-    client = Signing(trial.site, token_endpoint_auth_method="private_key_jwt", jwks={"keys": [public]})
+    client = Signing(trial.site, token_endpoint_auth_method="private_key_jwt", jwks=json.loads(key_set(3)))
     client.userinfo(client.sign_in(trial.browser()))
 
 
@@ -136,7 +146,6 @@ def redirect_uri_needed(trial: Trial) -> None:
 @MODULES.add(
     "oidcc-ensure-request-object-with-redirect-uri",
     "A registered address in the object and another outside: honoured, or a page; never ignored.",
-    skipped=basic_requests.UNSIGNED,
 )
 def request_object(trial: Trial) -> None:
     """The address outside gets nothing."""
@@ -187,80 +196,123 @@ def refresh(trial: Trial) -> None:
     invalid_grant(second.token(grant_type="refresh_token", refresh_token=renewed["refresh_token"]))
 
 
-def _refused(name: str, checks: str, failed: str, **said: Any) -> None:
-    """Add a module whose registration is refused."""
+@MODULES.add("oidcc-registration-jwks-uri", "Keys that are registered by their address.")
+def jwks_uri(trial: Trial) -> None:
+    """They are fetched when the first assertion comes, and kept."""
+    with application(trial.site) as app:
+        address = app.serve("/jwks.json", "application/json", key_set(3))
+        client = Signing(trial.site, token_endpoint_auth_method="private_key_jwt", jwks_uri=address)
+        assert not app.asked
+        client.userinfo(client.sign_in(trial.browser()))
+        client.sign_in(trial.browser())
+        assert app.asked == ["/jwks.json"]
 
-    def run(trial: Trial) -> None:
-        with trial.site.new_http() as http:
-            error_of(register(http, **said), "invalid_client_metadata")
 
-    MODULES.add(name, checks, failed=failed)(run)
+@MODULES.add("oidcc-refresh-token-rp-key-rotation", "The keys at a registered address are changed by the client.")
+def key_rotation(trial: Trial) -> None:
+    """The new one is good at once, the old one no more."""
+    grants = ["authorization_code", "refresh_token"]
+    with application(trial.site) as app:
+        address = app.serve("/jwks.json", "application/json", key_set(3))
+        client = Signing(trial.site, token_endpoint_auth_method="private_key_jwt", jwks_uri=address, grant_types=grants)
+        said = client.sign_in(trial.browser(), scope="openid offline_access", prompt="consent")
+        app.serve("/jwks.json", "application/json", key_set(4))
+        client.number = 4
+        renewed = client.tokens(client.token(grant_type="refresh_token", refresh_token=said["refresh_token"]))
+        client.userinfo({**renewed, "claims": said["claims"]})
+        client.number = 3
+        answer = client.token(grant_type="refresh_token", refresh_token=renewed["refresh_token"])
+        error_of(answer, "invalid_client")
 
 
-_ADDRESS: Final = "https://app.example.com/jwks.json"
-_refused(
-    "oidcc-registration-jwks-uri",
-    "Keys that are registered by their address.",
-    _KEYS,
-    token_endpoint_auth_method="private_key_jwt",
-    jwks_uri=_ADDRESS,
-)
-_refused(
-    "oidcc-refresh-token-rp-key-rotation",
-    "The keys at a registered address are changed by the client.",
-    _KEYS,
-    token_endpoint_auth_method="private_key_jwt",
-    jwks_uri=_ADDRESS,
-)
-_SECTOR: Final = {"subject_type": "pairwise", "sector_identifier_uri": "https://app.example.com/sector.json"}
-_refused(
-    "oidcc-registration-sector-uri",
-    "A sector that is registered by the address of its list.",
-    "the list is not fetched: clients share pairwise subjects where staff give them the same sector",
-    **_SECTOR,
-)
+@MODULES.add("oidcc-registration-sector-uri", "A sector that is registered by the address of its list.")
+def sector_uri(trial: Trial) -> None:
+    """Two clients of it know a person by the same subject, and another client by another."""
+    with application(trial.site) as app:
+        listed = json.dumps([CALLBACK, "https://other.example.com/callback"]).encode()
+        address = app.serve("/sector.json", "application/json", listed)
+        sector = {"subject_type": "pairwise", "sector_identifier_uri": address}
+        clients = [Registered(trial.site, **more) for more in (sector, sector, {"subject_type": "pairwise"})]
+        first, second, other = (one.sign_in(trial.browser())["claims"]["sub"] for one in clients)
+        assert first == second != other
 
 
 @MODULES.add("oidcc-registration-sector-bad", "A sector whose list has not the client's address is refused.")
 def sector_bad(trial: Trial) -> None:
-    """So is every other; without one the client is registered."""
-    with trial.site.new_http() as http:
-        error_of(register(http, **_SECTOR), "invalid_client_metadata")
+    """So is one that cannot be fetched; without one the client is registered."""
+    with application(trial.site) as app, trial.site.new_http() as http:
+        listed = app.serve("/sector.json", "application/json", b'["https://other.example.com/callback"]')
+        for address in (listed, app.at("/nothing"), "https://192.168.0.1/sector.json"):
+            answer = register(http, subject_type="pairwise", sector_identifier_uri=address)
+            error_of(answer, "invalid_client_metadata")
         assert register(http, subject_type="pairwise").status_code == 201
 
 
-def _not_shown(name: str, member: str) -> None:
-    """Add a module that asks for something of the client on the first page."""
+@MODULES.add("oidcc-registration-logo-uri", "`logo_uri` of the client is shown where people sign in.")
+def logo_uri(trial: Trial) -> None:
+    """As a copy from this site, beside the host in large letters: no browser calls the stranger."""
+    with application(trial.site) as app:
+        address = app.serve("/logo.png", "image/png", PICTURE)
+        client, browser = Registered(trial.site, logo_uri=address), trial.browser()
+        page = browser.open(client.request())
+        assert address not in page.text
+        (source,) = re.findall(r'<img src="(/oauth/logo/[^"]+)"[^>]*> <strong>app\.example\.com</strong>', page.text)
+        for _ in range(2):
+            picture = browser.http.get(unescape(source))
+            assert (picture.status_code, picture.headers["content-type"], picture.content) == (
+                200, "image/png", PICTURE,
+            )  # fmt: skip
+        assert app.asked == ["/logo.png"]
+
+
+def _linked(name: str, member: str) -> None:
+    """Add a module that asks for a link of the client on the first page."""
 
     def run(trial: Trial) -> None:
         address = "https://app.example.com/about-us"
-        with trial.site.new_http() as http:
-            made = register(http, **{member: address}).json()
-        page = trial.browser().open({**Registered(trial.site).request(), "client_id": made["client_id"]})
-        assert page.status_code == 200
-        assert address not in page.text
+        page = trial.browser().open(Registered(trial.site, **{member: address}).request())
+        (link,) = re.findall(rf'<a href="{address}"[^>]*>[^<]+</a>', page.text)
+        assert 'rel="noopener noreferrer nofollow"' in link
+        assert "at app.example.com" in link
 
-    MODULES.add(name, f"`{member}` of the client is shown where people sign in.", failed=_SHOWN)(run)
-
-
-_not_shown("oidcc-registration-logo-uri", "logo_uri")
-_not_shown("oidcc-registration-policy-uri", "policy_uri")
-_not_shown("oidcc-registration-tos-uri", "tos_uri")
+    MODULES.add(name, f"`{member}` of the client is shown where people sign in.")(run)
 
 
-def _by_address(name: str, checks: str) -> None:
+_linked("oidcc-registration-policy-uri", "policy_uri")
+_linked("oidcc-registration-tos-uri", "tos_uri")
+
+
+def _by_address(name: str, checks: str, alg: str) -> None:
     """Add a module whose request object is at an address."""
 
     def run(trial: Trial) -> None:
-        client = Registered(trial.site)
-        asked = client.request(request_uri="https://app.example.com/request.jwt")
-        client.refused(trial.browser().authorize(asked), asked, "request_uri_not_supported")
+        with application(trial.site) as app:
+            address = app.at("/request.jwt")
+            public = {**key_pair("RS256", 3).as_dict(private=False), "kid": "rsa-3"}
+            keys = {} if alg == "none" else {"jwks": {"keys": [public]}}
+            client = Registered(trial.site, request_uris=[address], request_object_signing_alg=alg, **keys)
+            asked = client.request()
+            app.serve("/request.jwt", "application/oauth-authz-req+jwt", _object(alg, asked))
+            beside = {name: asked[name] for name in ("client_id", "response_type", "scope")}
+            code = client.checked(trial.browser().authorize({**beside, "request_uri": address}), asked)["code"]
+            client.id_claims(client.tokens(client.redeem(code)), asked["nonce"])
+            other = {**beside, "redirect_uri": CALLBACK, "request_uri": f"{address}?2", "state": asked["state"]}
+            client.refused(trial.browser().authorize(other), asked, "invalid_request_uri")
 
-    MODULES.add(name, checks, failed=_FETCH)(run)
+    MODULES.add(name, checks)(run)
 
 
-_by_address("oidcc-request-uri-unsigned", "An unsigned request object at an address.")
-_by_address("oidcc-request-uri-signed-rs256", "A request object at an address, signed by RS256.")
+def _object(alg: str, asked: dict[str, str]) -> bytes:
+    """Return a request object."""
+    if alg != "none":
+        key = key_pair(alg, 3)
+        return jwt.encode({"alg": alg, "kid": "rsa-3"}, dict(asked), key, algorithms=[alg]).encode()
+    parts = (json.dumps(part).encode() for part in ({"alg": "none"}, asked))
+    return b".".join([*(base64.urlsafe_b64encode(part).rstrip(b"=") for part in parts), b""])
+
+
+_by_address("oidcc-request-uri-unsigned", "An unsigned request object at an address.", "none")
+_by_address("oidcc-request-uri-signed-rs256", "A request object at an address, signed by RS256.", "RS256")
 
 
 @MODULES.add("oidcc-server-rotate-keys", "Rotated keys are in the key set, and sign what comes afterwards.")
@@ -282,14 +334,14 @@ def _signed_by(client: RelyingParty, browser: Browser) -> str:
     return str(json.loads(base64.urlsafe_b64decode(header + "=="))["kid"])
 
 
-@MODULES.add(
-    "oidcc-userinfo-rs256",
-    "A client that registers RS256 for userinfo gets a signed answer.",
-    failed="userinfo answers plain JSON over TLS; `userinfo_signing_alg_values_supported` is not offered",
-)
+@MODULES.add("oidcc-userinfo-rs256", "A client that registers RS256 for userinfo gets a signed answer.")
 def userinfo_rs256(trial: Trial) -> None:
-    """What it registers is ignored, and not repeated to it as if it counted (RFC 7591 §3.2.1)."""
-    with trial.site.new_http() as http:
-        made = register(http, userinfo_signed_response_alg="RS256").json()
-    assert "userinfo_signed_response_alg" not in made
-    assert "userinfo_signing_alg_values_supported" not in trial.client().metadata
+    """It is from the issuer, for this client, and about the person of the ID token."""
+    client = Registered(trial.site, userinfo_signed_response_alg="RS256")
+    assert "RS256" in client.metadata["userinfo_signing_alg_values_supported"]
+    said = client.sign_in(trial.browser())
+    answer = client.ask(said)
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "application/jwt")
+    keys = KeySet.import_key_set(client.http.get(client.path("jwks_uri")).json())
+    told = jwt.decode(answer.text, keys, algorithms=["RS256"]).claims
+    assert (told["iss"], told["aud"], told["sub"]) == (ISSUER, client.client_id, said["claims"]["sub"])
