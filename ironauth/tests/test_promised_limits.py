@@ -30,6 +30,12 @@ PROMISED: Final[dict[str, float]] = {
     "accounts.names.MAX_LENGTH": 150,
     "accounts.profile.ZONE_CHARACTERS": 64,
     "tokens.clients.documents.fetching.LONGEST": 5_120,
+    "tokens.clients.fetched.fetching.LIMIT_S": 5.0,
+    "tokens.clients.fetched.fetching.LEAST_S": 60,
+    "tokens.clients.fetched.fetching.MOST_S": 86_400,
+    "tokens.clients.fetched.keys.ANEW_S": 60.0,
+    "tokens.clients.fetched.logos.LONGEST": 65_536,
+    "tokens.clients.fetched.pictures.MOST_PIXELS": 1_024,
     "tokens.resources.identifiers.MAX_ASKED": 5,
     "tokens.resources.identifiers.MAX_CHARACTERS": 200,
     "tokens.sessions.acting.rules.ACTING_S": 1_800,
@@ -123,6 +129,7 @@ PROMISED: Final[dict[str, float]] = {
 TUNING: Final = frozenset(
     {
         "accounts.audit.queries.MANY",
+        "tokens.clients.fetched.keys.REST_S",
         "tokens.upstream.exchange.LONGEST",
         "tokens.upstream.client_secret.LIFE_S",
         "tokens.upstream.exchange.AT_ONCE",

@@ -1,6 +1,6 @@
 """Fetching what a client's address has: from public addresses only, without redirects, in bounds of size and time.
 
-On a small pool of its own: servers that hang keep its threads busy, and nothing else.
+On small pools of its own: servers that hang keep their threads busy, and nothing else.
 """
 
 import asyncio
@@ -30,8 +30,8 @@ _MAX_AGE: Final = re.compile(r"(?:^|[\s,])max-age\s*=\s*\"?([0-9]{1,9})\"?(?=[\s
 _FORBIDDEN: Final = re.compile(r"(?:^|[\s,])(?:no-store|no-cache)(?=[\s,=]|$)", re.IGNORECASE)
 _TYPE: Final = re.compile(r"application/(?:json|[a-z0-9!#$&^_.-]+\+json)", re.IGNORECASE)
 _executor: Final = BoundedExecutor(name="client-documents", threads=THREADS)
-#: For keys, which clients cannot be authenticated without: pages of strangers that hang do not keep these busy.
-_keys_executor: Final = BoundedExecutor(name="client-keys", threads=THREADS)
+#: For clients that staff have made or verified: servers of strangers that hang do not keep these busy.
+_known_executor: Final = BoundedExecutor(name="known-clients", threads=THREADS)
 
 
 class Answer(NamedTuple):
@@ -48,14 +48,14 @@ class Answer(NamedTuple):
     keep_s: float
 
 
-async def fetch(url: str, *, accept: str, longest: int, keys: bool = False) -> Answer:
+async def fetch(url: str, *, accept: str, longest: int, known: bool = False) -> Answer:
     """Return what is at an address that ``addresses.problem_of``, or the rules of documents, have passed.
 
     Args:
         url: The address; a fragment is not sent.
         accept: What is wanted, for the header.
         longest: Bytes; a longer answer is refused.
-        keys: Whether it is the keys of a client, which have threads of their own.
+        known: Whether staff have made or verified the client.
 
     Raises:
         FetchRefused: There is no such answer in time.
@@ -63,7 +63,7 @@ async def fetch(url: str, *, accept: str, longest: int, keys: bool = False) -> A
     networks = settings.IRONAUTH_CLIENT_DOCUMENT_NETWORKS
     exchange = Exchange(url, limit_s=LIMIT_S, longest=longest, networks=networks)
     headers = {"Accept": accept, "User-Agent": "ironauth"}
-    executor = _keys_executor if keys else _executor
+    executor = _known_executor if known else _executor
     try:
         async with asyncio.timeout(LIMIT_S):
             body = await executor.offload(exchange.run, "GET", headers=headers, wanted=(200,))
@@ -136,5 +136,5 @@ def _whole(text: str) -> int:
 
 async def close() -> None:
     """Let the threads end."""
-    for executor in (_executor, _keys_executor):
+    for executor in (_executor, _known_executor):
         await asyncio.to_thread(executor.shutdown, wait=False)

@@ -23,6 +23,7 @@ from tokens.errors import InvalidToken
 REST_S: Final = 10.0
 #: Seconds between two fetches because of a key that is not known.
 ANEW_S: Final = 60.0
+LONGEST_TEXT: Final = 8_000  # bytes, as of a request object
 _ACCEPT: Final = "application/jwk-set+json, application/json"
 _NONE: Final[Mapping[str, Any]] = {"keys": []}
 
@@ -82,7 +83,8 @@ async def _fetched(client: Client, former: _Held | None) -> _Held:
     async def load() -> "Loaded[_Held]":
         now = clock.unix()
         try:
-            answer = await fetching.fetch(client.jwks_uri, accept=_ACCEPT, longest=MAX_FILE_BYTES, keys=True)
+            known = not client.unverified
+            answer = await fetching.fetch(client.jwks_uri, accept=_ACCEPT, longest=MAX_FILE_BYTES, known=known)
             held = _Held(usable(client.jwks_uri, answer), now + answer.keep_s)
         except FetchRefused:
             if former is None:
@@ -116,7 +118,7 @@ def usable(url: str, answer: fetching.Answer) -> dict[str, Any]:
 def _named(text: str) -> str:
     """Return the key that a text says it is signed by; "" for none."""
     try:
-        kid = codec.header_of(text).get("kid")
+        kid = codec.header_of(text, longest=LONGEST_TEXT).get("kid")
     except InvalidToken:
         return ""
     return kid if isinstance(kid, str) else ""

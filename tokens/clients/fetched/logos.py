@@ -48,7 +48,8 @@ async def of(client: Client) -> Picture | None:
         await rate_limits.admit(rate_limits.REGISTRATION, address=client_context.current().address)
         tried = Loaded(_Tried(), (client_tag(client.client_id),), clock.unix() + REST_S, absent=True)
         try:
-            answer = await fetching.fetch(client.logo_uri, accept=_ACCEPT, longest=LONGEST)
+            known = not client.unverified
+            answer = await fetching.fetch(client.logo_uri, accept=_ACCEPT, longest=LONGEST, known=known)
         except FetchRefused:
             return tried
         if media := pictures.media_of(answer.body):

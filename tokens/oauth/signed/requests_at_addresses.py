@@ -44,7 +44,7 @@ async def opened(client: Client, query: QueryDict) -> QueryDict:
         raise InvalidRequestUri("The client has not registered this request_uri: see request_uris of its registration.")
     await rate_limits.admit(rate_limits.REQUEST_URI, address=client_context.current().address)
     try:
-        answer = await fetching.fetch(uris[0], accept=_ACCEPT, longest=MAX_BYTES)
+        answer = await fetching.fetch(uris[0], accept=_ACCEPT, longest=MAX_BYTES, known=not client.unverified)
         text = answer.body.decode("ascii").strip()
     except (FetchRefused, UnicodeDecodeError) as error:
         raise InvalidRequestUri from error

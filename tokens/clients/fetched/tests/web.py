@@ -26,7 +26,7 @@ class Web:
         """Have nothing there any more."""
         self._pages.pop(url, None)
 
-    async def fetch(self, url: str, *, accept: str, longest: int, keys: bool = False) -> Answer:
+    async def fetch(self, url: str, *, accept: str, longest: int, known: bool = False) -> Answer:
         """Answer as ``fetching.fetch`` does."""
         self.asked.append(url)
         await asyncio.sleep(0)
