@@ -20,8 +20,8 @@ def host_of(uri: str) -> str:
     Raises:
         InvalidClientMetadata: It is none that this server fetches.
     """
-    if problem := addresses.problem_of(uri):
-        raise InvalidClientMetadata(f"sector_identifier_uri: {problem}".replace("§", "section "))
+    if addresses.problem_of(uri):
+        raise InvalidClientMetadata("sector_identifier_uri is no https address of a public host.")
     return urlsplit(uri).hostname or ""
 
 

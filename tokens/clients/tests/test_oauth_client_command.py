@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from django.conf import settings
 from django.core.management import CommandError, call_command
+from pytest_django import Settings
 
 from accounts.audit.models import AuditEvent
 from conftest import process_environment
@@ -101,8 +102,15 @@ def test_a_profile_says_what_a_client_begins_with(tmp_path: Path) -> None:
     assert "--profile: " in refused(*WEB, "--profile", "implicit")
 
 
-def test_create_with_everything(tmp_path: Path) -> None:
+@pytest.fixture
+def switched(settings: Settings) -> Settings:
+    """The settings of a test, under another name than those of this module."""
+    return settings
+
+
+def test_create_with_everything(tmp_path: Path, switched: Settings) -> None:
     """Every option is stored; lists are given by repeating an option, scopes as one text as well."""
+    switched.IRONAUTH_REQUEST_URIS, there = True, "https://app.example.com"
     keys = tmp_path / "jwks.json"
     keys.write_text(json.dumps({"keys": [ED25519_JWK]}))
     create_first_keys(Family.RS256)
@@ -119,7 +127,8 @@ def test_create_with_everything(tmp_path: Path) -> None:
         "--initiate-login-uri", "https://app.example.com/in", "--access-token-s", "60",
         "--session-idle-s", "3600", "--session-absolute-s", "7200", "--resource-server",
         "--administers", "--strict-scopes", "--id-token-claims", "--request-object-signing-alg", "EdDSA",
-        "--authorization-signed-response-alg", "RS256",
+        "--authorization-signed-response-alg", "RS256", "--userinfo-signed-response-alg", "RS256",
+        "--request-uri", f"{there}/r", "--logo-uri", f"{there}/l", "--policy-uri", f"{there}/p", "--tos-uri", there,
         "--administers", "--strict-scopes", "--id-token-claims", "--serves", "https://api.example.com/orders",
         "--resource", "https://api.example.com/mail", "--resource", settings.IRONAUTH_AUDIENCE,
     )  # fmt: skip
@@ -151,6 +160,12 @@ def test_create_with_everything(tmp_path: Path) -> None:
         "subject_type": "pairwise",
         "sector": "example.com",
         "jwks": {"keys": [ED25519_JWK]},
+        "jwks_uri": "",
+        "request_uris": [f"{there}/r"],
+        "userinfo_signed_response_alg": "RS256",
+        "logo_uri": f"{there}/l",
+        "policy_uri": f"{there}/p",
+        "tos_uri": there,
         "post_logout_redirect_uris": ["https://app.example.com/bye"],
         "backchannel_logout_uri": "https://app.example.com/out",
         "initiate_login_uri": "https://app.example.com/in",
@@ -163,6 +178,19 @@ def test_create_with_everything(tmp_path: Path) -> None:
         "administers": True,
     }
     assert said == ""
+
+
+def test_keys_at_an_address(tmp_path: Path) -> None:
+    """Instead of a file; both at once are refused, and what cannot be fetched."""
+    by_key = (*WEB, "--auth-method", "private_key_jwt", "--jwks-uri")
+    assert run(*by_key, "https://app.example.com/jwks")[0]["jwks_uri"] == "https://app.example.com/jwks"
+    OAuthClient.objects.all().delete()
+    keys = tmp_path / "jwks.json"
+    keys.write_text(json.dumps({"keys": [ED25519_JWK]}))
+    assert "--jwks-uri: " in refused(*by_key, "https://app.example.com/jwks", "--jwks", str(keys))
+    assert "--jwks-uri: " in refused(*by_key, "https://10.0.0.1/jwks")
+    assert "--jwks-uri: " in refused(*WEB, "--jwks-uri", "https://app.example.com/jwks")
+    assert "--request-uri: " in refused(*WEB, "--request-uri", "https://app.example.com/r")
 
 
 def test_a_machine_gets_no_personal_scopes() -> None:

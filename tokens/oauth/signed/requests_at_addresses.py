@@ -1,4 +1,4 @@
-"""Request objects that the client keeps at an address (OpenID Connect Core §6.2), where IRONAUTH_REQUEST_URIS says so.
+"""Request objects that the client keeps at an address (OpenID Connect Core §6.2), while IRONAUTH_REQUEST_URIS is set.
 
 Only from addresses that the client has registered, character by character, and by the outbound rules of everything
 that is fetched for clients. One that is fetched is not kept: what it says may be another thing at the next request.

@@ -140,7 +140,7 @@ async def test_lists_are_counted(
 async def test_signed_requests_of_a_client_with_a_secret(
     api: httpx.AsyncClient, opened: Settings, settings: Settings
 ) -> None:
-    """Its keys are for its requests then; by address where the setting says so."""
+    """Its keys are for its requests then; by address where that is switched on."""
     settings.IRONAUTH_REQUEST_URIS = True
     said = {"token_endpoint_auth_method": "client_secret_basic", "redirect_uris": [CALLBACK],
             "request_object_signing_alg": "EdDSA", "request_uris": [f"{CALLBACK}#{"x" * 43}"]}  # fmt: skip

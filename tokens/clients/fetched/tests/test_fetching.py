@@ -1,4 +1,4 @@
-"""Which threads fetch for whom; what is fetched at all: ``tokens/clients/documents/tests``."""
+"""Strangers and known clients have threads of their own; what is fetched at all: ``tokens/clients/documents/tests``."""
 
 import socket
 from typing import Any

@@ -82,7 +82,7 @@ async def test_a_new_key(bank: Party, web: Web) -> None:
 
 
 async def test_invented_keys(bank: Party, web: Web) -> None:
-    """Whoever names keys that are nowhere has this server ask once, also with many at a time."""
+    """Names of keys that are nowhere have this server ask once, also with many at a time."""
     assert await shown(bank, "k-1") == 200
     assert set(await asyncio.gather(*(shown(bank, "k-2", named=f"x-{at}") for at in range(5)))) == {401}
     assert len(web.asked) == 2
@@ -153,7 +153,7 @@ async def test_another_address(bank: Party, web: Web) -> None:
     assert await shown(bank, "k-2") == 200
 
 
-@pytest.mark.parametrize("kid", [..., 7, "", "k" * 9_000])
+@pytest.mark.parametrize("kid", [..., ""])
 async def test_keys_without_a_name(bank: Party, web: Web, kid: Any) -> None:
     """An assertion that names none, or nonsense, is tried with those there are, and has nothing fetched anew."""
     assert await shown(bank, "k-1", named=kid) == (200 if kid is ... else 401)

@@ -30,6 +30,7 @@ PAGES = frozenset(
         "code",
         "consent",
         "device",
+        "logo",
         "signin",
         "signin-code",
         "signin-email",
