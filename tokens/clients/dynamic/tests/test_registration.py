@@ -30,8 +30,9 @@ BY_KEY = {"token_endpoint_auth_method": "private_key_jwt", "jwks": {"keys": [ED2
 
 BY_ADDRESS = {"token_endpoint_auth_method": "private_key_jwt", "redirect_uris": ["https://app.example.com/cb"],
               "jwks_uri": "https://app.example.com/jwks"}  # fmt: skip
+NO_TEXTS: list[Any] = [3, ["x"], {}, True]
 #: What nothing is fetched from, whatever it is for.
-NO_ADDRESSES = [
+NO_ADDRESSES: list[Any] = [
     "http://app.example.com/x", "https://10.0.0.1/x", "https://127.0.0.1/x", "https://localhost/x", "https://[::1]/x",
     "https://169.254.169.254/x", "https://app.example.com/x#y", "https://me@app.example.com/x", "file:///etc/passwd",
     "https://", "x", "https://app.example.com/\x00", "https://app.example.com/" + "x" * 2_000, 1, ["https://a.example"],
@@ -146,7 +147,7 @@ async def test_a_confidential_client_gets_its_secret_once(api: httpx.AsyncClient
         *(({"subject_type": "pairwise", "sector_identifier_uri": uri}, "invalid_client_metadata")
           for uri in NO_ADDRESSES),
         *(({name: uri}, "invalid_client_metadata") for name in ("logo_uri", "policy_uri", "tos_uri")
-          for uri in (3, ["x"], {}, True)),
+          for uri in NO_TEXTS),
         ({"request_uris": "https://app.example.com/r"}, "invalid_client_metadata"),
         ({"request_uris": [3]}, "invalid_client_metadata"),
         ({"request_object_signing_alg": "HS256"}, "invalid_client_metadata"),

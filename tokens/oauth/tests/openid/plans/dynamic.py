@@ -231,8 +231,9 @@ def sector_uri(trial: Trial) -> None:
     with application(trial.site) as app:
         listed = json.dumps([CALLBACK, "https://other.example.com/callback"]).encode()
         address = app.serve("/sector.json", "application/json", listed)
-        sector = {"subject_type": "pairwise", "sector_identifier_uri": address}
-        clients = [Registered(trial.site, **more) for more in (sector, sector, {"subject_type": "pairwise"})]
+        sector: dict[str, Any] = {"subject_type": "pairwise", "sector_identifier_uri": address}
+        alone: dict[str, Any] = {"subject_type": "pairwise"}
+        clients = [Registered(trial.site, **more) for more in (sector, sector, alone)]
         first, second, other = (one.sign_in(trial.browser())["claims"]["sub"] for one in clients)
         assert first == second != other
 
@@ -270,7 +271,8 @@ def _linked(name: str, member: str) -> None:
 
     def run(trial: Trial) -> None:
         address = "https://app.example.com/about-us"
-        page = trial.browser().open(Registered(trial.site, **{member: address}).request())
+        said: dict[str, Any] = {member: address}
+        page = trial.browser().open(Registered(trial.site, **said).request())
         (link,) = re.findall(rf'<a href="{address}"[^>]*>[^<]+</a>', page.text)
         assert 'rel="noopener noreferrer nofollow"' in link
         assert "at app.example.com" in link
@@ -289,7 +291,7 @@ def _by_address(name: str, checks: str, alg: str) -> None:
         with application(trial.site) as app:
             address = app.at("/request.jwt")
             public = {**key_pair("RS256", 3).as_dict(private=False), "kid": "rsa-3"}
-            keys = {} if alg == "none" else {"jwks": {"keys": [public]}}
+            keys: dict[str, Any] = {} if alg == "none" else {"jwks": {"keys": [public]}}
             client = Registered(trial.site, request_uris=[address], request_object_signing_alg=alg, **keys)
             asked = client.request()
             app.serve("/request.jwt", "application/oauth-authz-req+jwt", _object(alg, asked))
