@@ -99,7 +99,7 @@ def test_every_route_is_in_the_document(document: Json) -> None:
     for_people |= {"/account/signup", "/oauth/signup", "/oauth/signin/email", "/oauth/code"}
     for_people |= {"/oauth/logout", "/oauth/account", "/oauth/terms", "/oauth/upstream", "/oauth/upstream/{slug}"}
     for_people |= {"/oauth/signin/link", "/oauth/forgot", "/oauth/reset", "/oauth/verify", "/oauth/verify-again"}
-    for_people |= {"/oauth/continue"}
+    for_people |= {"/oauth/continue", "/oauth/logo/{client_id}"}
     for_people |= {"/oauth/upstream/{slug}/logout"}  # for other providers
     for_people |= {"/.well-known/change-password", "/.well-known/security.txt"}
     for path, view in _routes(get_resolver().url_patterns):
