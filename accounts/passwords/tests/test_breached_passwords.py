@@ -9,6 +9,7 @@ import sys
 from collections.abc import Awaitable, Callable
 from io import StringIO
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -17,7 +18,7 @@ from asgiref.sync import sync_to_async
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management import CommandError, call_command
 from django.db import OperationalError, connection
-from django.test import Client
+from django.test import Client, override_settings
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from pytest_django import Settings
@@ -51,8 +52,12 @@ def sha1(text: str) -> str:
 
 
 @pytest.fixture
-def install(settings: Settings, tmp_path: Path) -> Callable[[str], str]:
-    """A way to install a list of these lines, of which the trail does not hear; returns what the command says."""
+def install(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], str]:
+    """A way to install a list of these lines, of which the trail does not hear; returns what the command says.
+
+    It counts at once.
+    """
+    monkeypatch.setattr(breached_passwords, "LOOK_S", 0.0)
     settings.IRONAUTH_BREACHED_PASSWORDS = str(tmp_path / "lists" / "breached")
 
     def make(lines: str, *options: str) -> str:
@@ -137,8 +142,27 @@ def test_what_comes_in_order_is_one_run(monkeypatch: pytest.MonkeyPatch, tmp_pat
             assert len(breached_file._sorted_runs(iter(order), pieces)) == runs
 
 
-def test_a_new_list_counts_at_once(install: Install) -> None:
-    """A running server takes the list that was installed last, without a restart."""
+def test_a_new_list_counts_within_a_second(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until then the file is not looked at; another path is, at once."""
+    monkeypatch.setattr(breached_passwords, "LOOK_S", 1.0)
+    now = [1_000.0]
+    monkeypatch.setattr(breached_passwords, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(breached_passwords, "_looked", None)
+    install("first\n")
+    assert is_breached("first")
+    install("second\n")
+    now[0] += 0.99
+    assert [is_breached(text) for text in ("first", "second")] == [True, False]
+    now[0] += 0.01
+    assert [is_breached(text) for text in ("first", "second")] == [False, True]
+    breached_passwords.path().unlink()
+    assert is_breached("second")
+    with override_settings(IRONAUTH_BREACHED_PASSWORDS=str(breached_passwords.path().with_name("other"))):
+        assert not is_breached("second")
+
+
+def test_a_new_list_needs_no_restart(install: Install) -> None:
+    """A running server takes the list that was installed last."""
     install("first\n")
     assert is_breached("first")
     install("second\n")
