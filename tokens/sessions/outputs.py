@@ -1,12 +1,10 @@
 """What the API says about tokens and sessions; the field order is the contract's."""
 
 from datetime import datetime
-from typing import Literal
+from typing import Literal, NamedTuple
 from uuid import UUID
 
 import msgspec
-
-from tokens.sessions.models import Session
 
 
 class TokenPair(msgspec.Struct, frozen=True):
@@ -18,6 +16,21 @@ class TokenPair(msgspec.Struct, frozen=True):
     refresh_token: str
     refresh_expires_in: int
     session_id: UUID
+
+
+class ListedSession(NamedTuple):
+    """What a list has to know of a session; its columns, as they were read."""
+
+    id: UUID
+    created_at: datetime
+    last_used_at: datetime
+    idle_expires_at: datetime
+    ip: str | None
+    user_agent: str
+    client_id: str
+    actor_id: UUID | None
+    parent_id: UUID | None
+    goes_on_from: UUID | None
 
 
 class SessionOut(msgspec.Struct, frozen=True):
@@ -42,7 +55,7 @@ class SessionOut(msgspec.Struct, frozen=True):
 
 
 def session_out(
-    session: Session,
+    session: ListedSession,
     *,
     current_id: UUID | None,
     application: str | None,
@@ -59,13 +72,13 @@ def session_out(
         began_in: The session that it began in or goes on from, where that is listed, too.
     """
     return SessionOut(
-        id=session.pk,
+        id=session.id,
         created_at=session.created_at,
         last_used_at=session.last_used_at,
         expires_at=session.idle_expires_at,
         ip=session.ip,
         user_agent=session.user_agent,
-        current=session.pk == current_id,
+        current=session.id == current_id,
         application=application,
         actor=actor,
         began_in=began_in,

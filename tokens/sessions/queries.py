@@ -14,10 +14,17 @@ from accounts.users.models import User
 from accounts.users.outputs import ACCOUNT_COLUMNS, Account, account_of
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.ids import new_id
-from ironauth.infrastructure.db.compiled import CompiledInsert, CompiledSelect, CompiledUpdate, Param, given_row
+from ironauth.infrastructure.db.compiled import (
+    CompiledInsert,
+    CompiledOfMany,
+    CompiledSelect,
+    CompiledUpdate,
+    Param,
+    given_row,
+)
 from tokens.clients.models import OAuthClient
 from tokens.sessions.models import FIRST_PARTY_CLIENT, SSO_CLIENT, Session, new_secret
-from tokens.sessions.outputs import SessionOut, session_out
+from tokens.sessions.outputs import ListedSession, SessionOut, session_out
 
 #: Sessions in one list. A script that never signs out has more, and can end them all at once.
 MOST_LISTED: Final = 1_000
@@ -148,6 +155,17 @@ _LIVE: Final = CompiledSelect(
         .order_by()
         .values_list(*_LIVE_COLUMNS, *_ACCOUNT_COLUMNS)
     )
+)
+_LISTED: Final = CompiledSelect(
+    lambda: (
+        Session.objects.filter(user_id=Param("user_id", models.UUIDField()))
+        .live(_NOW)
+        .order_by("-last_used_at", "-id")
+        .values_list(*ListedSession._fields)[:MOST_LISTED]
+    )
+)
+_NAMES_OF_CLIENTS: Final = CompiledOfMany(
+    lambda: OAuthClient.objects.values_list("pk", "name"), "pk", models.UUIDField()
 )
 _INSERT: Final = CompiledInsert(lambda: given_row(Session))
 _ADVANCE: Final = CompiledUpdate(
@@ -322,10 +340,9 @@ def live_account(*, session_id: UUID, user_id: UUID, epoch: int) -> LiveSession 
     return live if live.actor_id is None else None
 
 
-def live_sessions(*, user_id: UUID) -> list[Session]:
+def live_sessions(*, user_id: UUID) -> list[ListedSession]:
     """Return the user's live sessions, the ``MOST_LISTED`` most recently used first. 1 query."""
-    live = Session.objects.filter(user_id=user_id).live(clock.now()).order_by("-last_used_at", "-id")
-    return list(live.defer("secret")[:MOST_LISTED])
+    return [ListedSession(*row) for row in _LISTED.rows(user_id=user_id, now=clock.now())]
 
 
 def of_user(*, user_id: UUID, current_id: UUID) -> list[SessionOut]:
@@ -339,7 +356,7 @@ def of_user(*, user_id: UUID, current_id: UUID) -> list[SessionOut]:
     """
     found = live_sessions(user_id=user_id)
     names, actors = applications_of(found), _actors_of(found)
-    listed = {one.pk for one in found}
+    listed = {one.id for one in found}
     return [
         session_out(
             one,
@@ -352,7 +369,7 @@ def of_user(*, user_id: UUID, current_id: UUID) -> list[SessionOut]:
     ]
 
 
-def _actors_of(found: Iterable[Session]) -> dict[UUID, str]:
+def _actors_of(found: Iterable[ListedSession]) -> dict[UUID, str]:
     """Return what the staff who opened these sessions are called: their names, or addresses. 1 query, or none."""
     ids = {session.actor_id for session in found if session.actor_id is not None}
     staff = User.objects.filter(pk__in=ids).values_list("pk", "name", "email") if ids else ()
@@ -360,11 +377,11 @@ def _actors_of(found: Iterable[Session]) -> dict[UUID, str]:
     return {one: named.get(one) or str(one) for one in ids}
 
 
-def applications_of(found: Iterable[Session]) -> dict[str, str]:
+def applications_of(found: Iterable[Session | ListedSession]) -> dict[str, str]:
     """Return what the applications of these sessions are called, by ``client_id``; those opened here have none.
 
     1 query, or none where no session is of an OAuth client. A client that was deleted goes by its id.
     """
     of_clients = {session.client_id for session in found} - {FIRST_PARTY_CLIENT, SSO_CLIENT}
-    stored = OAuthClient.objects.filter(pk__in=of_clients).values_list("pk", "name") if of_clients else ()
+    stored = _NAMES_OF_CLIENTS.rows([UUID(one) for one in of_clients])
     return {**{one: one for one in of_clients}, **{str(pk): name for pk, name in stored}, SSO_CLIENT: SINGLE_SIGN_ON}

@@ -335,13 +335,13 @@ def test_live_sessions(account: Account, opened_session: OpenedSession) -> None:
         newer = sessions.store_first_party(account=account, context=ClientContext())
         ended = sessions.store_first_party(account=account, context=ClientContext())
         sessions.end_session(session_id=ended.session_id, reason=Session.RevokeReason.SIGNED_OUT)
-        assert [s.pk for s in session_queries.live_sessions(user_id=account.id)] == [
+        assert [s.id for s in session_queries.live_sessions(user_id=account.id)] == [
             newer.session_id,
             opened_session.session_id,
         ]
     with clock.shifted(120):
         successor(opened_session.refresh_token)
-        assert [s.pk for s in session_queries.live_sessions(user_id=account.id)] == [
+        assert [s.id for s in session_queries.live_sessions(user_id=account.id)] == [
             opened_session.session_id,
             newer.session_id,
         ]
