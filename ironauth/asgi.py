@@ -41,6 +41,7 @@ from ironauth.server.instrumentation.route_label import (  # noqa: E402 - after 
 )
 from tokens.access import remembered  # noqa: E402 - after django.setup()
 from tokens.access.credentials import access_name  # noqa: E402 - after django.setup()
+from tokens.oauth.token import introspection  # noqa: E402 - after django.setup()
 from tokens.sessions import authentication  # noqa: E402 - after django.setup()
 
 if TYPE_CHECKING:
@@ -51,6 +52,12 @@ def _depends_on_the_token_alone(path: str) -> bool:
     """Return whether the view at ``path`` admits every holder of a token. A throttle sees every request."""
     view: Any = resolve(path).func
     return not view.cls.throttle_classes and list(view.cls.permission_classes) == [IsAuthenticated]
+
+
+def _judges_callers_itself(path: str) -> bool:
+    """Return whether nothing but the view at ``path`` looks at who asks, as at OAuth's endpoints."""
+    view: Any = resolve(path).func
+    return not view.cls.throttle_classes and not view.cls.permission_classes
 
 
 async def _database_answers() -> None:
@@ -100,18 +107,24 @@ def _traced(application: Application) -> Application:
     async def _send_the_last() -> None:
         await asyncio.to_thread(tracing.stop)
 
-    return traces_requests.TracedRequests(application, tracing.tracer, fixed_paths=_hot_paths)
+    return traces_requests.TracedRequests(
+        application, tracing.tracer, fixed_paths=_hot_paths | _userinfo | _introspection
+    )
 
 
 _lanes = _made_lanes()
 _hot_paths = frozenset(filter(_depends_on_the_token_alone, map(reverse, ("access:me", "access:verify"))))
+_userinfo = frozenset(filter(_judges_callers_itself, [reverse("oauth:userinfo")]))
+_introspection = frozenset(filter(_judges_callers_itself, [reverse("oauth:introspect")]))
 _guard = Guard(
     HotLane(
         _lanes,
-        paths=_hot_paths,
+        paths=_hot_paths | _userinfo,
         answers_of=authentication.answers_of,
         keep=remembered.keep_answer,
         cookie_name=access_name,
+        header_paths=_userinfo,
+        forms=dict.fromkeys(_introspection, introspection),
     ),
     longest_body=longest_body,
     is_staff=is_staff,

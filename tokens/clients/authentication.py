@@ -154,15 +154,42 @@ async def _cause_to_refuse(
         if client.auth_method in CERTIFICATES:
             return certificate.cause_to_refuse(client, request._request)  # noqa: SLF001 - Django's request
         return "" if client.is_public and allow_public else "no_credentials"
-    secrets = client.secrets if client is not None and client.secrets else _NOBODYS
-    digest, now = digest_of(presented.secret), clock.unix()
-    right = [
-        hmac.compare_digest(digest, known.digest) and (known.expires_at is None or now < known.expires_at)
-        for known in secrets
-    ]
+    right = right_secret(client, presented.secret)
     if client is None:
         return "unknown"
-    return "" if any(right) and client.auth_method == OAuthClient.AuthMethod.SECRET else "secret"
+    return "" if right is not None else "secret"
+
+
+def right_secret(client: Client | None, secret: str) -> ClientSecret | None:
+    """Return which of its secrets the client has shown; None for a wrong one, and where secrets prove nothing.
+
+    Args:
+        client: The client, None for an unknown one, which takes as long as a known one.
+        secret: As it was received.
+    """
+    secrets = client.secrets if client is not None and client.secrets else _NOBODYS
+    digest, now = digest_of(secret), clock.unix()
+    right = [
+        known
+        for known in secrets
+        if hmac.compare_digest(digest, known.digest) and (known.expires_at is None or now < known.expires_at)
+    ]
+    if client is None or client.auth_method != OAuthClient.AuthMethod.SECRET:
+        return None
+    return right[0] if right else None
+
+
+def shown_secret(header: str, parameters: dict[str, str]) -> tuple[str, str] | None:
+    """Return the client and the secret of a request that was admitted by a secret; None where it was by another way.
+
+    Args:
+        header: Its Authorization header, "" for none.
+        parameters: Those of its body.
+    """
+    if header:
+        return basic_credentials(header)
+    secret = parameters.get("client_secret")
+    return None if secret is None else (parameters.get("client_id", ""), secret)
 
 
 async def _cause_of_assertion(client: Client | None, named: str, assertion: str) -> str:

@@ -194,6 +194,15 @@ async def find(client_id: str) -> Client | None:
     return found.client
 
 
+def known(client_id: str) -> Client | None:
+    """Return what `find` would of a client this process has asked for and may still trust; no I/O.
+
+    The very same object as long as nothing is known to have changed.
+    """
+    found = token_cache().peek(f"{CACHE_PREFIX}{client_id}")
+    return found.client if isinstance(found, _Found) else None
+
+
 async def find_named(client_id: str) -> Client | None:
     """Return the client that a request names so; None for any other text.
 

@@ -15,9 +15,10 @@ from ironauth.infrastructure.cache.two_level import Loaded, token_cache
 from ironauth.infrastructure.db import single_use
 from ironauth.infrastructure.db.unit_of_work import database
 from tokens.access import codec
-from tokens.access.codec import AccessClaims
+from tokens.access.codec import AccessClaims, VerifiedToken
 from tokens.clients import registry as clients
 from tokens.clients.models import client_tag
+from tokens.keys.key_set import kid_tag
 from tokens.resources import identifiers
 from tokens.resources import queries as resource_queries
 from tokens.resources.models import resource_tag
@@ -33,7 +34,7 @@ class _Standing(msgspec.Struct, frozen=True):
     is_active: bool
 
 
-async def is_active(claims: AccessClaims) -> bool:
+async def is_active(verified: VerifiedToken) -> bool:
     """Tell whether a verified token of a client is still good, and each API that it is for registered and active.
 
     One query, two more for a client not seen before, one more for a registered API.
@@ -43,8 +44,11 @@ async def is_active(claims: AccessClaims) -> bool:
     Raises:
         Unavailable: (503) that cannot be asked.
     """
+    claims = verified.claims
     audience = identifiers.listed(claims.aud)
-    tags = (_tag(claims.jti), client_tag(claims.client_id), *map(resource_tag, audience))
+    tags = (
+        _tag(claims.jti), client_tag(claims.client_id), kid_tag(verified.kid), *map(resource_tag, audience),
+    )  # fmt: skip
 
     async def load() -> Loaded[_Standing]:
         good = await clients.find(claims.client_id) is not None and not await database().read(

@@ -79,7 +79,8 @@ LANES = Section(
     "lanes",
     Setting(
         "IRONAUTH_HOT_LANE",
-        "0 or 1: repeat the answers of /me and /verify for a token seen before without Django.",
+        "0 or 1: repeat the answers of /me, /verify, /oauth/userinfo and /oauth/introspect for a token seen before "
+        "without Django.",
         default=True,
     ),
     Setting(

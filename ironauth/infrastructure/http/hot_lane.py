@@ -4,11 +4,14 @@ Nothing is computed here a second way. The first request after a token was verif
 answer is kept. Later requests get the same status, fields and body with a request id of their own. Answers are kept in
 the cache's own entry of the token, so whatever ends the entry (a revocation, its age, a changed account) ends them in
 the same instant. Any unusual request goes to the API lane, which knows how to answer it.
+
+A form that asks about a token is answered likewise, when the same bytes were answered before: who owns the path keeps
+the answers, and says which are good (`Questions`).
 """
 
 import time
-from collections.abc import Callable, Hashable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any, NamedTuple, Protocol
 from urllib.parse import unquote_to_bytes
 
 import msgspec
@@ -36,6 +39,8 @@ _ID_FIELD = b"X-Request-ID"
 _SAFE_METHODS = frozenset({"GET", "HEAD"})
 #: A body, its type, or the wish to send one, is for the API lane to judge.
 _BODY_FIELDS = frozenset({b"content-length", b"content-type", b"expect", b"transfer-encoding"})
+#: What an ordinary form never has: a body sent in a special way, and a browser's cookies.
+_UNUSUAL_FORM_FIELDS = frozenset({b"cookie", b"expect", b"transfer-encoding"})
 #: An answer with one of these depends on more than token, method, path and scheme.
 _PERSONAL_FIELDS = frozenset({b"set-cookie", b"vary"})
 #: How such an answer is sent is the server's to say.
@@ -89,12 +94,43 @@ type _Request = tuple[str, str, str]  # method, path (with scopes asked for), sc
 type Answers = dict[_Request, _Answer]
 
 
+class Question(NamedTuple):
+    """A form, and what else its answer may depend on; fields of the head are empty where they were not sent."""
+
+    scheme: bytes
+    authorization: bytes
+    accept: bytes
+    content_type: bytes
+    body: bytes
+
+
+class Questions(Protocol):
+    """The answers to forms of one path; synchronous and free of I/O."""
+
+    def mark(self) -> Any:
+        """Return what is known now; taken before the application answers a question."""
+
+    def answer_to(self, question: Question) -> Any:
+        """Return what was kept for this very question, if it may be given again now; else None."""
+
+    def keep(self, question: Question, answer: object, size: int, mark: Any) -> None:
+        """Keep an answer of the application, if it may be given again.
+
+        Args:
+            question: What it is the answer to.
+            answer: What is to be returned by ``answer_to``.
+            size: Bytes that it takes in memory.
+            mark: Taken before the application began.
+        """
+
+
 class HotLane:
     """Answers GET and HEAD of ``paths`` for tokens seen before; hands everything else to ``application``.
 
     ``answers_of(token)`` returns the answers to a verified token, the same dict as long as the token stands for the
     same, or None for a token that is not good now. ``keep(token, request, answer, size)`` adds one to them, with the
-    bytes that it takes. Both are synchronous and free of I/O.
+    bytes that it takes. Both are synchronous and free of I/O. At a path of ``header_paths``, which are among ``paths``,
+    a cookie is no credential. ``forms`` are the paths that take a POST.
     """
 
     def __init__(
@@ -105,24 +141,30 @@ class HotLane:
         answers_of: Callable[[bytes], Answers | None],
         keep: Callable[[bytes, _Request, _Answer, int], None],
         cookie_name: Callable[[], str],
+        header_paths: frozenset[str] = frozenset(),
+        forms: Mapping[str, Questions] | None = None,
     ) -> None:
         self.application = application
         self._paths = paths
+        self._header_paths = header_paths
         self._answers_of = answers_of
         self._keep_for = keep
         self._cookie_name = cookie_name
+        self._forms = forms or {}
         self._recorder = metrics.recorder
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer from memory, or let the application answer and remember it."""
+        if scope["path"] in self._forms and live.IRONAUTH_HOT_LANE:
+            await self._answer_form(scope, receive, send)
+            return
         found = self._credential(scope) if scope["path"] in self._paths and live.IRONAUTH_HOT_LANE else None
         if found is None:
             await self.application(scope, receive, send)
             return
         started = time.perf_counter_ns()
         token, incoming_id = found
-        scheme = with_forwarded_scheme(scope)["scheme"] if live.IRONAUTH_TRUSTED_PROXIES else scope["scheme"]
-        request = (scope["method"], scope["path"] + _question(scope), scheme)
+        request = (scope["method"], scope["path"] + _question(scope), _scheme(scope))
         answers = self._answers_of(token)
         if answers is None:
             await self.application(scope, receive, send)
@@ -134,6 +176,40 @@ class HotLane:
             if self._answers_of(token) is answers:  # good before, and still the same afterwards
                 self._keep(token, recorder.answer(), answers, request, scope)
             return
+        await self._repeat(answer, incoming_id, started, scope, send)
+
+    async def _answer_form(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a form from memory, or let the application answer and remember it."""
+        fields = _form_fields(scope)
+        if fields is None:
+            await self.application(scope, receive, send)
+            return
+        started = time.perf_counter_ns()
+        message = await receive()
+        if message["type"] != "http.request" or message.get("more_body"):
+            await self.application(scope, _Replay(message, receive), send)
+            return
+        question = Question(
+            _scheme(scope).encode("latin1"),
+            fields.get(b"authorization", b""),
+            fields.get(b"accept", b""),
+            fields.get(b"content-type", b""),
+            message.get("body", b""),
+        )
+        questions = self._forms[scope["path"]]
+        answer: _Answer | None = questions.answer_to(question)
+        if answer is None:
+            mark = questions.mark()
+            recorder = _Recorder(send)
+            await self.application(scope, _Replay(message, receive), recorder)
+            given = recorder.answer()
+            if given is not None:
+                questions.keep(question, self._counted(given, scope), given.size, mark)
+            return
+        await self._repeat(answer, _incoming_id(fields), started, scope, send)
+
+    async def _repeat(self, answer: _Answer, incoming_id: str | None, started: int, scope: Scope, send: Send) -> None:
+        """Send a recorded answer with an id of its own, count it, and log it. ``started``: ns of `perf_counter_ns`."""
         request_id = choose_request_id(incoming_id)
         if WHOLE_ANSWER in scope.get("extensions", ()):
             await send(answer.whole(request_id.encode()))
@@ -153,11 +229,16 @@ class HotLane:
         """Keep the answer to ``request``, if there is one that may be given again."""
         if answer is None or len(answers) >= MAX_ANSWERS:
             return
-        if self._recorder is not None:
-            tally = self._recorder.request_tally(scope["method"], scope["path"], "hot", answer.status)
-            answer = msgspec.structs.replace(answer, tally=tally)
+        answer = self._counted(answer, scope)
         shared = request if "?" in request[1] else _share(request)
         self._keep_for(token, shared, answer, answer.size)
+
+    def _counted(self, answer: _Answer, scope: Scope) -> _Answer:
+        """Return the answer with where it is counted each time that it is given again."""
+        if self._recorder is None:
+            return answer
+        tally = self._recorder.request_tally(scope["method"], scope["path"], "hot", answer.status)
+        return msgspec.structs.replace(answer, tally=tally)
 
     def _credential(self, scope: Scope) -> tuple[bytes, str | None] | None:
         """Return the token and the id of a request that is plain in every respect; None for any other."""
@@ -175,11 +256,13 @@ class HotLane:
             or not _is_quiet()
         ):
             return None
-        token = self._token(fields.get(b"authorization"), fields.get(b"cookie"))
+        cookie = fields.get(b"cookie")
+        if cookie is not None and scope["path"] in self._header_paths:
+            return None
+        token = self._token(fields.get(b"authorization"), cookie)
         if token is None or not token.isascii():
             return None
-        incoming_id = fields.get(b"x-request-id")
-        return token, None if incoming_id is None else incoming_id.decode("latin1")
+        return token, _incoming_id(fields)
 
     def _token(self, bearer: bytes | None, cookie: bytes | None) -> bytes | None:
         """Return the one access token of both fields, None where there is none, or more to be said."""
@@ -223,6 +306,50 @@ class _Recorder:
             return None
         at = names.index(_ID_FIELD.lower())
         return _Answer(head["status"], _part(fields[:at]), _part(fields[at + 1 :]), body.get("body", b""))
+
+
+class _Replay:
+    """A ``receive`` that gives one message again, then whatever the server says next."""
+
+    __slots__ = ("message", "receive")
+
+    def __init__(self, message: Message, receive: Receive) -> None:
+        self.message: Message | None = message
+        self.receive = receive
+
+    async def __call__(self) -> Message:
+        message, self.message = self.message, None
+        return await self.receive() if message is None else message
+
+
+def _form_fields(scope: Scope) -> dict[bytes, bytes] | None:
+    """Return the head's fields of a form that is plain in every respect; None for any other request."""
+    sent = scope["headers"]
+    fields: dict[bytes, bytes] = dict(sent)
+    if (
+        scope["method"] != "POST"
+        or len(fields) != len(sent)  # a repeated field
+        or not _UNUSUAL_FORM_FIELDS.isdisjoint(fields)
+        or b"content-length" not in fields
+        or scope.get("query_string")
+        or scope.get("root_path")
+        or not is_allowed_host(fields.get(b"host", b"").decode("latin1"))
+        or not _is_quiet()
+    ):
+        return None
+    return fields
+
+
+def _incoming_id(fields: Mapping[bytes, bytes]) -> str | None:
+    """Return the request id that was sent, if one was."""
+    incoming_id = fields.get(b"x-request-id")
+    return None if incoming_id is None else incoming_id.decode("latin1")
+
+
+def _scheme(scope: Scope) -> str:
+    """Return the scheme of the address that the client used."""
+    scheme: str = with_forwarded_scheme(scope)["scheme"] if live.IRONAUTH_TRUSTED_PROXIES else scope["scheme"]
+    return scheme
 
 
 def _question(scope: Scope) -> str:
