@@ -1,4 +1,4 @@
-"""``manage.py reseal_secrets``: second factors stop needing an old master key."""
+"""``manage.py reseal_secrets``: second factors and sign-in providers stop needing an old master key."""
 
 from typing import Any
 
@@ -6,6 +6,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event, Outcome
+from accounts.federation import secrets as provider_secrets
 from accounts.mfa import factors
 from ironauth.infrastructure.core.stdio import ignore_broken_pipe
 from ironauth.infrastructure.crypto.master_keys import newest_master_key_id
@@ -14,11 +15,12 @@ DEFAULT_BATCH = 200  # rows; some milliseconds of one transaction
 
 
 class Command(BaseCommand):
-    """Seal the secrets of second factors under the newest master key; say how many are left under older ones."""
+    """Seal secrets of second factors and providers under the newest master key; say how many do not open."""
 
     help = (
-        "Seal the secrets of second factors under the first of IRONAUTH_MASTER_KEYS. Run it after a new key was put in "
-        "front and every server has it; sessions and e-mail links still need the older key until they end."
+        "Seal the secrets of second factors, and ours at sign-in providers, under the first of IRONAUTH_MASTER_KEYS. "
+        "Run it after a new key was put in front and every server has it; sessions and e-mail links still need the "
+        "older key until they end."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -31,14 +33,17 @@ class Command(BaseCommand):
         """Reseal; fails when some secrets do not open."""
         if options["batch"] < 1:
             raise CommandError("--batch must be at least 1.")
-        done, newest = factors.reseal(batch=options["batch"]), newest_master_key_id()
-        outcome = Outcome.FAILURE if done.left else Outcome.SUCCESS
-        details = {"resealed": done.resealed, "left": done.left, "master_key": newest}
+        apps, providers = factors.reseal(batch=options["batch"]), provider_secrets.reseal()
+        resealed, left = apps.resealed + providers.resealed, apps.left + providers.left
+        newest = newest_master_key_id()
+        outcome = Outcome.FAILURE if left else Outcome.SUCCESS
+        details = {"resealed": resealed, "left": left, "master_key": newest}
         audit.record(Event.SECRETS_RESEALED, outcome=outcome, details=details)
         with ignore_broken_pipe(self.stdout):
-            self.stdout.write(f"resealed={done.resealed} left={done.left} newest={newest}")
-        if done.left:
+            self.stdout.write(f"resealed={resealed} left={left} newest={newest}")
+        if left:
             raise CommandError(
-                f"{done.left} secrets do not open: put their master key back into IRONAUTH_MASTER_KEYS and run this "
-                "again, or reset these people's second factors."
+                f"{left} secrets do not open: put their master key back into IRONAUTH_MASTER_KEYS and run this again, "
+                f"or reset second factors of people ({apps.left}) and give client secrets of providers "
+                f"({providers.left}) anew."
             )
