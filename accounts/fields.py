@@ -10,6 +10,7 @@ from rest_framework import serializers
 from accounts import email_address as emails
 from accounts import names
 
+MOST_NAMED: Final = 20  # values that a refusal repeats
 _PASSWORD_EXAMPLE: Final = "violet otter rides nine trams"  # noqa: S105 - an example for the API's documentation
 
 
@@ -69,6 +70,16 @@ class FlagField(serializers.Field[Any, Any, Any, Any]):
     def to_representation(self, value: bool) -> bool:
         """Return the flag itself."""
         return value
+
+
+class ChoiceField(serializers.ChoiceField):
+    """One of some values; the refusal of another names them, or says how many they are where they fill no line."""
+
+    def __init__(self, choices: Any, **options: Any) -> None:
+        super().__init__(choices, **options)
+        values = [str(value) for value in self.choices]
+        named = ", ".join(values) if len(values) <= MOST_NAMED else f"the {len(values)} values that /api/docs lists"
+        self.error_messages["invalid_choice"] = f"Choose one of: {named}."
 
 
 @extend_schema_field({"type": "string", "format": "email", "maxLength": emails.MAX_LENGTH})

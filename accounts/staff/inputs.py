@@ -11,7 +11,7 @@ from accounts import names
 from accounts.audit import queries as audit_queries
 from accounts.audit.exporting import Format
 from accounts.audit.recording import Event, Outcome
-from accounts.fields import TextField
+from accounts.fields import ChoiceField, TextField
 from accounts.invitations import queries as invitation_queries
 from accounts.lists import ListInput, SearchField, no_controls
 from accounts.staff.roles import units as role_units
@@ -57,7 +57,7 @@ class UserListInput(ListInput):
         ),
     )
     role = TextField(required=False, allow_blank=True, validate=no_controls, help_text="The exact name of a role.")
-    ordering = serializers.ChoiceField(required=False, choices=_ORDERING_CHOICES, default=DEFAULT_ORDERING)
+    ordering = ChoiceField(required=False, choices=_ORDERING_CHOICES, default=DEFAULT_ORDERING)
 
 
 class RoleListInput(ListInput):
@@ -66,7 +66,7 @@ class RoleListInput(ListInput):
     places = MappingProxyType({ordering: role_units.place_of(ordering) for ordering in role_units.ORDERINGS})
 
     search = SearchField(most=inputs.MAX_ROLE_NAME, help_text="Words of the name; all must occur.")
-    ordering = serializers.ChoiceField(required=False, choices=role_units.ORDERINGS, default=role_units.ORDERINGS[0])
+    ordering = ChoiceField(required=False, choices=role_units.ORDERINGS, default=role_units.ORDERINGS[0])
 
 
 class InvitationListInput(ListInput):
@@ -82,8 +82,8 @@ class AuditFilters(serializers.Serializer[Any]):
     user = serializers.UUIDField(required=False, help_text="Whose account the event is about.")
     actor = serializers.UUIDField(required=False, help_text="Who did it.")
     session = serializers.UUIDField(required=False, help_text="The session it was done in, or to.")
-    event = serializers.ChoiceField(required=False, choices=[event.value for event in Event])
-    outcome = serializers.ChoiceField(required=False, choices=[outcome.value for outcome in Outcome])
+    event = ChoiceField(required=False, choices=[event.value for event in Event])
+    outcome = ChoiceField(required=False, choices=[outcome.value for outcome in Outcome])
     cause = TextField(
         required=False, validate=_code, help_text="Why it failed, e.g. `wrong_password`: `reason` of the details."
     )
@@ -102,7 +102,7 @@ class AuditFilters(serializers.Serializer[Any]):
 class AuditExportInput(AuditFilters):
     """Query of ``GET /audit/export``."""
 
-    format = serializers.ChoiceField(choices=[one.value for one in Format], help_text="What the file is.")
+    format = ChoiceField(choices=[one.value for one in Format], help_text="What the file is.")
 
 
 class AuditListInput(AuditFilters, ListInput):

@@ -30,6 +30,11 @@ def tell(arguments: Sequence[str]) -> None:
         os.environ[NAME] = str(int(port))
 
 
+def is_given() -> bool:
+    """Tell whether the environment, or the file of the settings, names the port; without it is the usual one."""
+    return NAME in os.environ
+
+
 def origin(port: int) -> str:
     """Return the origin of this machine at a port, as a browser writes it."""
     return "http://localhost" if port == 80 else f"http://localhost:{port}"  # noqa: PLR2004 - http's own

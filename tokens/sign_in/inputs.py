@@ -4,7 +4,7 @@ from typing import Any
 
 from rest_framework import serializers
 
-from accounts.fields import PasswordField, TextField
+from accounts.fields import ChoiceField, PasswordField, TextField
 from accounts.mfa.passkeys.inputs import CredentialField, FactorInput
 from accounts.users.inputs import ChoosesPassword
 
@@ -16,7 +16,7 @@ class SignInInput(serializers.Serializer[Any]):
 
     email = TextField()
     password = PasswordField()
-    transport = serializers.ChoiceField(choices=TRANSPORTS, default="body")
+    transport = ChoiceField(choices=TRANSPORTS, default="body")
 
 
 class SignInForm(serializers.Serializer[Any]):
@@ -26,14 +26,14 @@ class SignInForm(serializers.Serializer[Any]):
         error_messages={"required": "This field is required. A form calls the address username; JSON calls it email."}
     )
     password = PasswordField()
-    transport = serializers.ChoiceField(choices=TRANSPORTS, default="cookie")
+    transport = ChoiceField(choices=TRANSPORTS, default="cookie")
 
 
 class SignInMfaInput(FactorInput):
     """Body of ``POST /signin/mfa``: what ``mfa_required`` gave, and a code or a passkey's answer."""
 
     mfa_token = TextField()
-    transport = serializers.ChoiceField(choices=TRANSPORTS, default="body")
+    transport = ChoiceField(choices=TRANSPORTS, default="body")
 
 
 class MfaTokenInput(serializers.Serializer[Any]):
@@ -47,7 +47,7 @@ class PasskeySignInInput(serializers.Serializer[Any]):
 
     challenge_token = TextField()
     credential = CredentialField()
-    transport = serializers.ChoiceField(choices=TRANSPORTS, default="body")
+    transport = ChoiceField(choices=TRANSPORTS, default="body")
 
 
 class EmailCodeInput(serializers.Serializer[Any]):
@@ -56,7 +56,7 @@ class EmailCodeInput(serializers.Serializer[Any]):
     email = TextField()
     code = TextField()
     code_token = TextField()
-    transport = serializers.ChoiceField(choices=TRANSPORTS, default="body")
+    transport = ChoiceField(choices=TRANSPORTS, default="body")
 
 
 class StepUpInput(FactorInput):

@@ -140,8 +140,9 @@ def validated_query(serializer: type[BaseSerializer[Any]], query: QueryDict) -> 
         ValidationError: DRF's (400), naming every bad and every unknown parameter.
     """
     names = _prototype(cast("Hashable", serializer), False).fields
+    known = f"it has {', '.join(sorted(names))}" if names else "it has none"
     unknown: dict[str, Any] = {
-        name: [ErrorDetail("This list has no such parameter.", code="unknown_parameter")]
+        name: [ErrorDetail(f"This list has no such parameter: {known}.", code="unknown_parameter")]
         for name in query
         if name not in names
     }

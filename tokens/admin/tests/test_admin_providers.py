@@ -126,17 +126,22 @@ def command(*arguments: str, secret: str = "", monkeypatch: Any = None) -> str:
 
 
 @pytest.mark.parametrize(
-    ("debug", "issuer", "hinted"),
+    ("debug", "issuer", "given_port", "hinted"),
     [
-        (True, "http://localhost:8000", True),
-        (True, "http://localhost:8001", False),  # somebody has set it
-        (False, "http://localhost:8000", False),
+        (True, "http://localhost:8000", "", True),
+        (True, "http://localhost:8000", "8000", False),  # somebody has set the port
+        (True, "http://localhost:8001", "", False),  # or the issuer
+        (False, "http://localhost:8000", "", False),
     ],
 )
 def test_the_command_says_whose_address_it_is(
-    monkeypatch: pytest.MonkeyPatch, there: FakeProvider, settings: Settings, debug: bool, issuer: str, hinted: bool
-) -> None:
-    """Adding and trying name the setting behind the redirect URI, and how a port is remembered where that made it."""
+    monkeypatch: pytest.MonkeyPatch, there: FakeProvider, settings: Settings, debug: bool, issuer: str,
+    given_port: str, hinted: bool,
+) -> None:  # fmt: skip
+    """Adding and trying name the setting behind the redirect URI; how a port is remembered, where none was given."""
+    monkeypatch.delenv("IRONAUTH_SERVE_PORT", raising=False)
+    if given_port:
+        monkeypatch.setenv("IRONAUTH_SERVE_PORT", given_port)
     settings.DEBUG, settings.IRONAUTH_ISSUER, settings.IRONAUTH_SERVE_PORT = debug, issuer, 8000
     where = there.issuer if debug else "https://login.acme.example"  # without DEBUG none on this machine is asked
     given = ("add", "acme", "--issuer", where, "--client-id", "us")

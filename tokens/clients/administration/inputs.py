@@ -6,7 +6,7 @@ from typing import Any, Final
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from accounts.fields import FlagField, TextField
+from accounts.fields import ChoiceField, FlagField, TextField
 from accounts.lists import ListInput, SearchField, no_controls
 from tokens.clients.models import NAME_CHARACTERS, URI_CHARACTERS, OAuthClient
 from tokens.clients.presets import PRESETS
@@ -55,12 +55,12 @@ class ClientPatchInput(serializers.Serializer[Any]):
     name = TextField(
         required=False, validate=no_controls, help_text=f"At most {NAME_CHARACTERS} characters: what people know it by."
     )
-    profile = serializers.ChoiceField(
+    profile = ChoiceField(
         required=False,
         choices=OAuthClient.Profile.choices,
         help_text="The rules it keeps. Of a new client it also fills in what is not sent.",
     )
-    auth_method = serializers.ChoiceField(required=False, choices=OAuthClient.AuthMethod.choices)
+    auth_method = ChoiceField(required=False, choices=OAuthClient.AuthMethod.choices)
     redirect_uris = _texts("Where people come back to; compared character by character.")
     post_logout_redirect_uris = _texts("Where people may be led after signing out.")
     backchannel_logout_uri = TextField(
@@ -71,9 +71,7 @@ class ClientPatchInput(serializers.Serializer[Any]):
         allow_blank=True,
         help_text=f"Where the application begins a sign-in, for invitations; {URI_CHARACTERS} characters.",
     )
-    grants = serializers.ListField(
-        child=serializers.ChoiceField(choices=[grant.value for grant in GrantType]), required=False
-    )
+    grants = serializers.ListField(child=ChoiceField(choices=[grant.value for grant in GrantType]), required=False)
     scopes = _texts("What it may ask for.")
     strict_scopes = FlagField(
         required=False, help_text="Refuse a scope that is not in the list, and name it; otherwise it is ignored."
@@ -89,15 +87,15 @@ class ClientPatchInput(serializers.Serializer[Any]):
     administers = FlagField(
         required=False, help_text="It may call this API with such of its scopes as users:read. A superuser sets it."
     )
-    dpop = serializers.ChoiceField(required=False, choices=OAuthClient.Policy.choices)
+    dpop = ChoiceField(required=False, choices=OAuthClient.Policy.choices)
     certificate_bound = FlagField(
         required=False,
         help_text="Its tokens are good with the certificate of its connection alone (RFC 8705); DPoP is off then.",
     )
-    subject_type = serializers.ChoiceField(required=False, choices=OAuthClient.Subject.choices)
+    subject_type = ChoiceField(required=False, choices=OAuthClient.Subject.choices)
     sector = TextField(required=False, allow_blank=True, help_text="A host name, for pairwise subjects.")
-    id_token_alg = serializers.ChoiceField(required=False, choices=OAuthClient.IdTokenAlg.choices)
-    access_token_alg = serializers.ChoiceField(
+    id_token_alg = ChoiceField(required=False, choices=OAuthClient.IdTokenAlg.choices)
+    access_token_alg = ChoiceField(
         required=False,
         choices=OAuthClient.IdTokenAlg.choices,
         help_text="What signs its access tokens. RS256 or ES256 for an API whose software cannot verify Ed25519.",
@@ -106,12 +104,12 @@ class ClientPatchInput(serializers.Serializer[Any]):
         required=False,
         help_text="Name, address and roles are in the ID token too, for software that does not ask userinfo.",
     )
-    request_object_signing_alg = serializers.ChoiceField(
+    request_object_signing_alg = ChoiceField(
         required=False,
         choices=OAuthClient.RequestAlg.choices,
         help_text="What signs its request objects (RFC 9101); empty: it sends none.",
     )
-    authorization_signed_response_alg = serializers.ChoiceField(
+    authorization_signed_response_alg = ChoiceField(
         required=False,
         choices=OAuthClient.IdTokenAlg.choices,
         help_text="What signs answers that are JWTs: of authorization (JARM) and introspection (RFC 9701).",
@@ -149,7 +147,7 @@ class ClientCreateInput(ClientPatchInput):
     """Body of ``POST /clients``; ``preset`` fills in what is not sent."""
 
     name = TextField(validate=no_controls, help_text=f"At most {NAME_CHARACTERS} characters: what people know it by.")
-    preset = serializers.ChoiceField(
+    preset = ChoiceField(
         required=False,
         choices=list(PRESETS),
         help_text="The kind of application; without it people sign in through a browser, and the client has a secret.",
@@ -180,4 +178,4 @@ class ClientListInput(ListInput):
     places = MappingProxyType({"": ORDERING})
 
     search = SearchField(most=NAME_CHARACTERS, help_text="A part of the name, or a client_id.")
-    state = serializers.ChoiceField(required=False, choices=STATES)
+    state = ChoiceField(required=False, choices=STATES)

@@ -4,6 +4,7 @@ from typing import Any
 
 from rest_framework import serializers
 
+from accounts.fields import ChoiceField
 from tokens.keys.key_set import Family
 from tokens.keys.models import SigningKey
 
@@ -13,7 +14,7 @@ FAMILIES = [family.value for family in Family]
 class FamilyInput(serializers.Serializer[Any]):
     """Body of ``POST /keys`` and ``POST /keys/rotate``."""
 
-    family = serializers.ChoiceField(
+    family = ChoiceField(
         required=False, choices=FAMILIES, default=Family.ED25519.value, help_text="Access tokens are signed by ed25519."
     )
 
@@ -21,5 +22,5 @@ class FamilyInput(serializers.Serializer[Any]):
 class KeyListInput(serializers.Serializer[Any]):
     """Query of ``GET /keys``."""
 
-    family = serializers.ChoiceField(required=False, choices=FAMILIES)
-    state = serializers.ChoiceField(required=False, choices=SigningKey.State.choices)
+    family = ChoiceField(required=False, choices=FAMILIES)
+    state = ChoiceField(required=False, choices=SigningKey.State.choices)

@@ -136,7 +136,8 @@ class Command(BaseCommand):
     def _tell_origin(self) -> None:
         """Say what the address begins with: the settings of this process, which are not always the server's."""
         self.stdout.write(f"It begins with IRONAUTH_ISSUER, which is {settings.IRONAUTH_ISSUER} for this command.")
-        if settings.DEBUG and asked_port.origin(settings.IRONAUTH_SERVE_PORT) == settings.IRONAUTH_ISSUER:
+        by_port = settings.DEBUG and asked_port.origin(settings.IRONAUTH_SERVE_PORT) == settings.IRONAUTH_ISSUER
+        if by_port and not asked_port.is_given():
             self.stdout.write(_OTHER_PORT)
 
     def _switch(self, slug: str, *, on: bool, may_leave: bool) -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 from rest_framework import serializers
 
-from accounts.fields import FlagField, TextField
+from accounts.fields import ChoiceField, FlagField, TextField
 from accounts.lists import no_controls
 from tokens.resources.identifiers import MAX_CHARACTERS
 from tokens.resources.models import NAME_CHARACTERS, ApiResource
@@ -23,7 +23,7 @@ class ResourcePatchInput(serializers.Serializer[Any]):
         max_length=MOST_SCOPES,
         help_text="Its own scopes; a token for it has no other API's.",
     )
-    signing_alg = serializers.ChoiceField(
+    signing_alg = ChoiceField(
         required=False, choices=ApiResource.SigningAlg.choices, help_text="What signs its access tokens."
     )
     access_token_s = serializers.IntegerField(

@@ -5,7 +5,7 @@ from typing import Any, Final
 from rest_framework import serializers
 
 from accounts.federation.kinds.registry import KINDS
-from accounts.fields import FlagField, TextField
+from accounts.fields import ChoiceField, FlagField, TextField
 from accounts.lists import no_controls
 
 MOST: Final = 100  # domains, or values that mean a second factor
@@ -21,7 +21,7 @@ class ProviderPatchInput(serializers.Serializer[Any]):
     """Body of ``PATCH /providers/{slug}``; a field that is not sent stays as it is."""
 
     name = TextField(required=False, help_text="What the button says: Continue with …")
-    kind = serializers.ChoiceField(required=False, choices=list(KINDS))
+    kind = ChoiceField(required=False, choices=list(KINDS))
     issuer = TextField(
         required=False,
         allow_blank=True,
@@ -50,6 +50,6 @@ class ProviderCreateInput(ProviderPatchInput):
 
     slug = TextField(help_text="Small letters, digits and hyphens; part of the redirect URI. It cannot be changed.")
     name = TextField(help_text="What the button says: Continue with …")
-    kind = serializers.ChoiceField(choices=list(KINDS))
+    kind = ChoiceField(choices=list(KINDS))
     client_id = TextField()
     secret = TextField(help_text="The client secret from the provider. It is sealed, and in no answer.")
