@@ -144,6 +144,7 @@ class InvitationAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: ig
     """Invitations. Nobody changes one: it is withdrawn, and another is made."""
 
     form = InvitationForm
+    change_form_template = "admin/made_and_ended.html"
     lookups = frozenset({"state"})
     hidden = ("token",)
     list_display = ("to", "role_names", "state", "made", "until")
@@ -201,6 +202,7 @@ class InvitationAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: ig
 
     def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
         """Offer what may be done with an invitation that nobody has answered."""
+        context["make"] = "Invite"
         row: Invitation | None = kwargs.get("obj")
         if row is not None and row.accepted_at is None and row.withdrawn_at is None:
             offers = (

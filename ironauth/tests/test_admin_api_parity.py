@@ -69,6 +69,8 @@ BY_API: Final = {
     "tokens.OAuthClient: <uuid:client_id>/disable/": ("clients_disable",),
     "tokens.OAuthClient: <uuid:client_id>/enable/": ("clients_enable",),
     "tokens.OAuthClient: <uuid:client_id>/verify/": ("clients_verify",),
+    "tokens.RegistrationToken: add": ("registration_tokens_create",),
+    "tokens.RegistrationToken: end_tokens": ("registration_tokens_end",),
     "tokens.Session: end_sessions": ("users_sessions_list", "users_session_end"),
     "tokens.SigningKey: drop_as_compromised": ("keys_drop",),
     "tokens.SigningKey: rotate/": ("keys_rotate",),

@@ -7,10 +7,10 @@ from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
-from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 
 from ironauth.infrastructure.admin.actions import CONFIRMED, ask, holds, is_danger, page_act
+from ironauth.infrastructure.admin.made_once import secret_page
 from ironauth.infrastructure.admin.tabs import Tabbed
 from tokens.admin import client_presets
 from tokens.admin.client_snippets import snippets
@@ -91,7 +91,7 @@ class ClientActs(Tabbed):
         except client_units.NoSecretError as refused:
             self.message_user(request, str(refused), messages.ERROR)
             return HttpResponseRedirect(page_of(client_id))
-        return secret_page(self, request, client, secret)
+        return secret_of(self, request, client, secret)
 
     @page_act(danger=True)
     def disable(self, request: HttpRequest, client_id: UUID) -> HttpResponse:
@@ -150,10 +150,10 @@ class ClientActs(Tabbed):
         return client
 
 
-def secret_page(
+def secret_of(
     model_admin: "ModelAdmin[OAuthClient]", request: HttpRequest, client: OAuthClient, secret: str
 ) -> HttpResponse:
-    """Return the one page that has a client's secret; the admin's answers are kept by no cache.
+    """Return the one page that has a client's secret.
 
     Args:
         model_admin: The admin of clients.
@@ -161,17 +161,16 @@ def secret_page(
         client: Whose secret it is.
         secret: In clear; it is stored as a hash and cannot be shown again.
     """
-    context = {
-        **model_admin.admin_site.each_context(request),
-        "title": f"Secret of {client.name}",
-        "opts": model_admin.opts,
-        "original": client,
-        "secret": secret,
-        "page": page_of(client.pk),
-        "media": model_admin.media,
-    }
-    request.current_app = model_admin.admin_site.name  # Django's own convention
-    return TemplateResponse(request, "admin/tokens/oauthclient/secret.html", context)
+    return secret_page(
+        model_admin,
+        request,
+        what="secret",
+        owner=client.name,
+        page=page_of(client.pk),
+        advice="Copy it to where the application reads it: nobody can look it up here later, and a lost one is "
+        "replaced by a new one.",
+        lines=(("client_id", str(client.pk)), ("client_secret", secret)),
+    )
 
 
 def caller_of(request: HttpRequest) -> UUID:

@@ -2,15 +2,14 @@
 
 import json
 from typing import TYPE_CHECKING, Any, ClassVar, Final
-from uuid import UUID
 
 from django import forms
 from django.core.exceptions import ValidationError
-from django.core.signing import BadSignature, Signer
 from django.forms.utils import pretty_name
 
 from accounts import names
 from ironauth.infrastructure.admin.lines import LinesField
+from ironauth.infrastructure.admin.made_once import NEW_ID, NewIdField, signed_id
 from ironauth.infrastructure.core import strict_json
 from ironauth.infrastructure.core.errors import FieldError
 from ironauth.infrastructure.core.ids import new_id
@@ -25,10 +24,7 @@ if TYPE_CHECKING:  # Django's class takes its model in brackets for type checker
 else:
     ModelForm = forms.ModelForm
 
-#: What is known before it is stored, so that a page loaded again does not make a second client.
-NEW_ID: Final = "new_id"
 OTHER_SCOPES: Final = "other_scopes"
-_ids: Final = Signer(salt="tokens.oauth.new_client")
 GRANT_LABELS: Final = {
     GrantType.AUTHORIZATION_CODE: "authorization_code: people sign in through their browser",
     GrantType.REFRESH_TOKEN: "refresh_token: they stay signed in",
@@ -80,31 +76,6 @@ class KeysField(forms.CharField):
             return True
 
 
-def signed_id(client_id: UUID) -> str:
-    """Return an id of ours as a form brings it back."""
-    return _ids.sign(str(client_id))
-
-
-def id_of(text: str) -> UUID | None:
-    """Return the id of a form, None for a text this server has not signed.
-
-    Nobody chooses the id of a client: with a person's, the ``sub`` of its own tokens would be that person's (RFC 9700
-    §4.15).
-    """
-    try:
-        return UUID(_ids.unsign(text))
-    except BadSignature:
-        return None
-
-
-class NewIdField(forms.CharField):
-    """The id a client will have; None for one that this server has not proposed, which gets another."""
-
-    def to_python(self, value: Any) -> Any:
-        """Return the id."""
-        return id_of(value or "")
-
-
 def _ticks(choices: dict[Any, str]) -> Any:
     return forms.MultipleChoiceField(
         choices=[(str(value), label) for value, label in choices.items()],
@@ -150,7 +121,7 @@ class ClientForm(ModelForm):
         rows=2,
         help_text="Where this server may fetch its requests (IRONAUTH_REQUEST_URIS), one to a line.",
     )
-    new_id = NewIdField(required=False, widget=forms.HiddenInput)
+    new_id = NewIdField()
 
     class Meta:
         """Which fields."""

@@ -9,7 +9,6 @@ from uuid import UUID
 from django.contrib import admin, messages
 from django.contrib.admin.utils import flatten_fieldsets
 from django.contrib.admin.views.main import ChangeList
-from django.db import IntegrityError
 from django.db.models import Count, Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
@@ -18,12 +17,13 @@ from django.utils.safestring import SafeString
 
 from accounts.access.rights import rights_of_request
 from ironauth.infrastructure.admin.lists import CheckedSelection, KnownValues
+from ironauth.infrastructure.admin.made_once import NEW_ID, MadeOnce
 from ironauth.infrastructure.admin.read_only import moment
 from ironauth.infrastructure.admin.tabs import Tab
 from ironauth.infrastructure.core import clock
 from tokens.admin import client_presets
-from tokens.admin.client_acts import ClientActs, caller_of, page_of, secret_page
-from tokens.admin.client_form import NEW_ID, OTHER_SCOPES, ClientForm, id_of
+from tokens.admin.client_acts import ClientActs, caller_of, page_of, secret_of
+from tokens.admin.client_form import OTHER_SCOPES, ClientForm
 from tokens.clients import profiles
 from tokens.clients import rules as client_rules
 from tokens.clients import units as client_units
@@ -106,7 +106,7 @@ class _Counted(ChangeList):
 
 
 @admin.register(OAuthClient)
-class OAuthClientAdmin(CheckedSelection, ClientActs, admin.ModelAdmin):  # type: ignore[type-arg] # Django's is not generic at run time
+class OAuthClientAdmin(CheckedSelection, MadeOnce, ClientActs, admin.ModelAdmin):  # type: ignore[type-arg] # Django's is not generic at run time
     """Applications that sign their users in here.
 
     One that acts for people without asking them, on their accounts, or as staff do, is a superuser's to make and to
@@ -114,6 +114,7 @@ class OAuthClientAdmin(CheckedSelection, ClientActs, admin.ModelAdmin):  # type:
     """
 
     form = ClientForm
+    made_already = "This client has been made already; its secret is not shown again."
     list_display = ("name", "came_from", "kind", "used_for", "state", "sessions", "consents")
     list_filter = (StateFilter, "origin", "profile", "auth_method", "trusted")
     search_fields = ("name",)  # what get_search_results does; without it there is no field
@@ -271,20 +272,6 @@ class OAuthClientAdmin(CheckedSelection, ClientActs, admin.ModelAdmin):  # type:
             return allowed
         return rights_of_request(request).is_superuser
 
-    def add_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        """Lead a page that is loaded again, which would make the same client a second time, to the client's own."""
-        made = id_of(request.POST.get(NEW_ID, ""))
-        if made is None or not OAuthClient.objects.filter(pk=made).exists():
-            try:
-                return super().add_view(request, *args, **kwargs)
-            except IntegrityError:
-                if made is None or not OAuthClient.objects.filter(pk=made).exists():
-                    raise
-        self.message_user(
-            request, "This client has been made already; its secret is not shown again.", messages.WARNING
-        )
-        return HttpResponseRedirect(page_of(made))
-
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         """Store the client by its unit of work, which leaves the audit event; a form that changed nothing does not."""
         obj.new_secret = ""
@@ -306,12 +293,12 @@ class OAuthClientAdmin(CheckedSelection, ClientActs, admin.ModelAdmin):  # type:
     def response_add(self, request: HttpRequest, obj: Any, post_url_continue: str | None = None) -> HttpResponse:
         """Show the secret, this once, or the client's page."""
         if obj.new_secret:
-            return secret_page(self, request, obj, obj.new_secret)
+            return secret_of(self, request, obj, obj.new_secret)
         self.message_user(request, f"{obj.name} was made.", messages.SUCCESS)
         return HttpResponseRedirect(page_of(obj.pk))
 
     def response_change(self, request: HttpRequest, obj: Any) -> HttpResponse:
         """Show the secret, this once, of a client that has got its first one."""
         if obj.new_secret:
-            return secret_page(self, request, obj, obj.new_secret)
+            return secret_of(self, request, obj, obj.new_secret)
         return super().response_change(request, obj)

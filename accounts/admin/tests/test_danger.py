@@ -19,7 +19,7 @@ pytestmark = pytest.mark.django_db
 #: The acts by which something is lost: sessions, factors, accounts, consents, keys, clients.
 LOSES = {
     "end_all_sessions", "require_password_change", "reset_mfa", "deactivate", "end_sessions", "revoke_consents",
-    "drop_as_compromised", "end_devices", "withdraw",
+    "drop_as_compromised", "end_devices", "withdraw", "end_tokens",
 }  # fmt: skip
 CSS = Path(ironauth.__file__).parent / "static/ironauth/admin.css"
 

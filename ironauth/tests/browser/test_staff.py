@@ -268,6 +268,30 @@ async def lists(shown: Watched, site: Site) -> None:
     await expect(page.get_by_role("status").filter(has_text="Copied.")).to_be_visible()
     assert await page.evaluate("navigator.clipboard.readText()") == secret
     await shown.look("admin-oauthclient-secret")
+    await registration_tokens(shown)
+
+
+async def registration_tokens(shown: Watched) -> None:
+    """Make a token with which applications register themselves, copy it, see what came of it, and end it."""
+    page = shown.page
+    await shown.go("/admin/tokens/registrationtoken/add/")
+    await shown.look("admin-registrationtoken-add")
+    await page.get_by_label("For:").fill("Agents of the sales team")
+    await page.get_by_role("button", name="Make the token").click()
+    token = await page.locator("[data-copied=token]").inner_text()
+    await page.get_by_role("button", name="Copy token").click()
+    assert await page.evaluate("navigator.clipboard.readText()") == token
+    await shown.look("admin-registrationtoken-shown")
+    await page.get_by_role("link", name="I have saved it: continue").click()
+    await expect(page.locator("#content")).not_to_contain_text(token)
+    await shown.look("admin-registrationtoken")
+    await shown.go("/admin/tokens/registrationtoken/")
+    await shown.look("admin-registrationtokens")
+    await page.locator("#result_list tbody th a").click()
+    await page.get_by_role("button", name="End", exact=True).click()
+    await shown.look("admin-registrationtoken-end")
+    await page.get_by_role("button", name="End", exact=True).click()
+    await expect(page.locator(".messagelist")).to_contain_text("1 token ended.")
 
 
 async def test_a_superuser_walks_through_the_admin(site: Site, root: User, mia: User, open_page: OpenPage) -> None:

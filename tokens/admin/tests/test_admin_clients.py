@@ -19,10 +19,10 @@ from accounts.audit.models import AuditEvent
 from accounts.audit.recording import Event
 from accounts.users.models import User
 from accounts.users.outputs import Account
+from ironauth.infrastructure.admin.made_once import id_of, signed_id
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.ids import new_id
 from ironauth.infrastructure.models import Invalidation
-from tokens.admin.client_form import id_of, signed_id
 from tokens.clients import registry as clients
 from tokens.clients.models import OAuthClient, OAuthClientSecret, client_tag, digest_of
 from tokens.oauth.consent.tests.test_consent_views import let_in

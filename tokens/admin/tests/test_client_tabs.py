@@ -8,7 +8,7 @@ from django.test import Client
 
 from accounts.audit.models import AuditEvent
 from accounts.users.models import User
-from tokens.admin.client_form import NEW_ID
+from ironauth.infrastructure.admin.made_once import NEW_ID
 from tokens.admin.clients import OAuthClientAdmin
 from tokens.clients.models import OAuthClient
 from tokens.oauth.tests.material import make_client

@@ -12,6 +12,7 @@ from django.db.models import QuerySet
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event
 from ironauth.infrastructure.core import clock
+from ironauth.infrastructure.core.ids import new_id
 from tokens.clients import units as client_units
 from tokens.clients.dynamic import queries
 from tokens.clients.dynamic.metadata import client_of, metadata_of
@@ -157,7 +158,9 @@ def _own(client_id: UUID, token: str, *, locked: bool = False) -> OAuthClient:
     return client
 
 
-def make_token(*, label: str, uses: int, expires_at: datetime, actor_id: UUID | None) -> tuple[RegistrationToken, str]:
+def make_token(
+    *, label: str, uses: int, expires_at: datetime, actor_id: UUID | None, token_id: UUID | None = None
+) -> tuple[RegistrationToken, str]:
     """Make a token with which some clients may register; return its row, and the token, which is shown this once.
 
     Args:
@@ -165,10 +168,16 @@ def make_token(*, label: str, uses: int, expires_at: datetime, actor_id: UUID | 
         uses: How many clients may be registered with it.
         expires_at: When it ends.
         actor_id: The member of staff.
+        token_id: The row's id, where it is known before.
+
+    Raises:
+        IntegrityError: There is a token with this id.
     """
     token = secrets.token_urlsafe(TOKEN_BYTES)
     with transaction.atomic():
-        row = RegistrationToken.objects.create(label=label, digest=digest_of(token), left=uses, expires_at=expires_at)
+        row = RegistrationToken.objects.create(
+            id=token_id or new_id(), label=label, digest=digest_of(token), left=uses, expires_at=expires_at
+        )
         details = {"token": str(row.pk), "label": label, "uses": uses}
         audit.record(Event.REGISTRATION_TOKEN_MADE, actor_id=actor_id, details=details)
     return row, token
