@@ -28,6 +28,12 @@ def test_the_version_is_one() -> None:
     assert {project, ".".join(RELEASES[0][:3])} == {VERSION}
 
 
+def test_the_supported_version_is_the_newest() -> None:
+    """SECURITY.md names the newest minor version, and no other, as mended."""
+    rows = re.findall(r"^\| (\d+\.\d+)\.x \| yes \|$", (ROOT / "SECURITY.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert rows == [VERSION.rpartition(".")[0]]
+
+
 def test_the_changelog_goes_backwards() -> None:
     """Whatever is not released stands first, then the releases, the newest first, each with its day."""
     headings = re.findall(r"^## (.*)$", CHANGELOG, re.MULTILINE)

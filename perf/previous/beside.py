@@ -33,8 +33,8 @@ async def serve_both(answers: Answers, old: str, new: str, clients: dict[str, di
                 failed.append(f"{answers.during}: {error}")
         for whose, made in clients.items():
             answers.during = f"a client made by {whose} release"
-            await _machine(answers, made, at_old, at_new)
-            await _machine(answers, made, at_new, at_old)
+            await machine(answers, made, at_old, at_new)
+            await machine(answers, made, at_new, at_old)
     return [*answers.wrong, *failed, *(text for crowd in crowds for text in crowd.answers.wrong)]
 
 
@@ -65,8 +65,15 @@ async def _sign_in_and_out(answers: Answers, email: str, first: Connection, seco
     await answers.ask(first, "POST", "/access/refresh", body=body, allowed=(REFUSED,))
 
 
-async def _machine(answers: Answers, made: dict[str, str], first: Connection, second: Connection) -> None:
-    """Have a client get a token at the first, and ask the second about it."""
+async def machine(answers: Answers, made: dict[str, str], first: Connection, second: Connection) -> None:
+    """Have a client get a token at the first, and ask the second about it.
+
+    Args:
+        answers: Where what is wrong is noted.
+        made: The client, as the command printed it.
+        first: The one server.
+        second: The other, or the same.
+    """
     secret = made["client_id"], made["client_secret"]
     got = await _form(answers, first, "/oauth/token", secret, grant_type="client_credentials")
     told = await _form(answers, second, "/oauth/introspect", secret, token=str(got.get("access_token")))

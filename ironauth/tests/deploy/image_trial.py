@@ -261,6 +261,18 @@ class Container:
         if status["NSpid"][-1] != "1":
             raise Wrong(f"the command is not the first process: {status['NSpid']}")
 
+    def hasher(self) -> str:
+        """Return which library hashes passwords there, as the server's log says.
+
+        Raises:
+            Wrong: It says nothing of it, or that one of the libraries cannot be used.
+        """
+        lines = self._log.read_text(encoding="utf-8", errors="replace").splitlines()
+        said = {one["event"]: one for one in map(json.loads, filter(lambda line: line.startswith("{"), lines))}
+        if "argon2_fallback" in said or "argon2_chosen" not in said:
+            raise Wrong(f"Argon2: {said.get('argon2_fallback', 'nothing is said of it')}")
+        return str(said["argon2_chosen"]["argon2"])
+
     def stop(self) -> int:
         """Send the stop signal; return the command's status.
 
@@ -304,6 +316,7 @@ def main(archive: Path, tree: Path, scratch: Path) -> None:
         succeed("nothing is writable but the volume", container.run(["sh", "-c", READ_ONLY, "sh", image.volume]))
         person = json.dumps({"email": "mia@example.com", "password": secrets.token_urlsafe(16)})
         succeed("sign-up, first token, /me", container.run([python, "-", ISSUER, person], FIRST_TOKEN))
+        print(f"Argon2: {container.hasher()}")  # noqa: T201
         status = container.stop()
         if status:
             raise Wrong(f"{image.stop_signal.name} ended it with status {status}:\n{container.said()}")
