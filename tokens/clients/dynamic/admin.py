@@ -161,7 +161,7 @@ class RegistrationTokenAdmin(CheckedSelection, MadeOnce, ReadOnly, admin.ModelAd
             what="token",
             owner=obj.label,
             page=_page_of(obj.pk) if may_see else reverse("admin:index"),
-            advice="Give it to whoever registers the application: nobody can look it up here later. Where it is lost, "
+            advice="Give it to those who register the application: nobody can look it up here later. Where it is lost, "
             "end it and make another.",
             lines=(("token", obj.shown), ("address", f"{settings.IRONAUTH_ISSUER}/oauth/register")),
         )
