@@ -17,18 +17,21 @@ import httpx
 import psycopg
 
 from perf.rig.console import say
-from perf.rig.processes import StartError, free_port, worker_pids
+from perf.rig.processes import StartError, free_port, process_tree
 from perf.rig.seed import PASSWORD, email_of
-from perf.rig.site_setup import prepare_site, private_servers, serve, site_environment
+from perf.rig.site_setup import prepare, prepare_site, private_servers, serve, site_environment
 
 PEOPLE, THREADS, SIGN_INS = 20_000, 2, 16
-#: A person with one session, as `perf.rig.seed` stores them.
+#: A person, a session and an event, as `perf.rig.seed` stores them.
 TABLES: Final = ("accounts_user", "tokens_session", "accounts_auditevent")
 LEAST: Final = 1_000  # rows of a table whose bytes a row mean anything
 
 
 class Memory(NamedTuple):
-    """Resident MiB of one worker: with nothing to do, after some sign-ins, and the most there was."""
+    """MiB of a server with one worker, all of its processes: idle, after some sign-ins, and the sum of their peaks.
+
+    Pages that processes share count once, but for the peaks.
+    """
 
     idle: float
     later: float
@@ -47,6 +50,7 @@ def main() -> int:
             if storage != "SQLite":
                 environment |= private_servers(Path(folder), stack)
             prepare_site(environment, people=people, sessions=True)
+            prepare(["-m", "perf.rig.seed", "--events", str(people)], environment)
             measure = sqlite_rows if storage == "SQLite" else postgres_rows
             rows += [(storage, *row) for row in measure(environment["DATABASE_URL"])]
             memory = memory_of(Path(folder, "serve.log"), port, environment, stack)
@@ -64,8 +68,7 @@ def memory_of(log: Path, port: int, environment: dict[str, str], stack: ExitStac
         StartError: The server broke, or refused somebody.
     """
     server = serve(log, port, environment, stack)
-    (worker,) = worker_pids(server.pid)[:1] or [server.pid]
-    idle, _ = resident(worker)
+    idle, _ = held(server.pid)
 
     def sign_in(serial: int) -> int:
         known = {"email": email_of(serial), "password": PASSWORD}
@@ -74,17 +77,19 @@ def memory_of(log: Path, port: int, environment: dict[str, str], stack: ExitStac
     with ThreadPoolExecutor(THREADS * 2) as threads:
         if wrong := set(threads.map(sign_in, range(SIGN_INS))) - {200}:
             raise StartError(f"a sign-in was answered {wrong}")
-    later, most = resident(worker)
+    later, most = held(server.pid)
     return Memory(idle, later, most)
 
 
-def resident(pid: int) -> tuple[float, float]:
-    """Return what a process holds, and the most it has held, in MiB."""
-    status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
-    now, most = (
-        int(re.findall(rf"^{name}:\s+(\d+) kB$", status, re.MULTILINE)[0]) / 1024 for name in ("VmRSS", "VmHWM")
-    )
-    return now, most
+def held(server: int) -> tuple[float, float]:
+    """Return what the processes of a server hold, and the sum of the most that each has held, in MiB."""
+    now = most = 0
+    for pid in process_tree(server):
+        shares = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="utf-8")
+        now += int(re.findall(r"^Pss:\s+(\d+) kB$", shares, re.MULTILINE)[0])
+        status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+        most += int(re.findall(r"^VmHWM:\s+(\d+) kB$", status, re.MULTILINE)[0])
+    return now / 1024, most / 1024
 
 
 def sqlite_rows(url: str) -> Iterator[tuple[str, float]]:

@@ -11,6 +11,10 @@ import sys
 import django
 import msgspec
 
+#: Of an ordinary browser: it is stored with each session and event, and counts where their bytes are measured.
+USER_AGENT = (
+    "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0 Safari/537.36"
+)
 PASSWORD = "Orbital-marmalade-9-teapots"  # noqa: S105 - of people who exist only in the benchmark's database
 
 
@@ -33,6 +37,7 @@ def main() -> int:
     parser.add_argument("--users", type=int, default=0, help="people to insert, numbered from 0")
     parser.add_argument("--superuser", action="store_true", help="give the first person every right")
     parser.add_argument("--sessions", type=int, default=0, help="open one for each of the first people, who exist")
+    parser.add_argument("--events", type=int, default=0, help="events of the audit trail to insert: sign-ins")
     options = parser.parse_args()
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "ironauth.settings")
     django.setup()
@@ -40,6 +45,8 @@ def main() -> int:
         _insert_people(options.users)
     if options.superuser:
         _raise_first_person()
+    if options.events:
+        _insert_events(options.events)
     if options.sessions:
         sys.stdout.write(f"{msgspec.json.encode(_open_sessions(options.sessions)).decode()}\n")
     return 0
@@ -65,6 +72,23 @@ def _raise_first_person() -> None:
     get_user_model().objects.filter(email=email_of(0)).update(is_staff=True, is_superuser=True)
 
 
+def _insert_events(count: int) -> None:
+    """Insert events as sign-ins leave them, each of another person and session."""
+    from accounts.audit.models import AuditEvent  # noqa: PLC0415 - needs django.setup()
+    from ironauth.infrastructure.core import clock  # noqa: PLC0415 - needs django.setup()
+    from ironauth.infrastructure.core.ids import new_id  # noqa: PLC0415 - needs django.setup()
+
+    def event() -> AuditEvent:
+        person = new_id()
+        return AuditEvent(
+            id=new_id(), at=clock.now(), event="sign_in", outcome="success", actor_id=person, user_id=person,
+            session_id=new_id(), address="203.0.113.7", user_agent=USER_AGENT, request_id=str(new_id()),
+            details={"method": "password"},
+        )  # fmt: skip
+
+    AuditEvent.objects.bulk_create([event() for _ in range(count)], batch_size=500)
+
+
 def _open_sessions(count: int) -> list[SeededSession]:
     """Open sessions as a sign-in does after the password was right, in one transaction."""
     from django.contrib.auth import get_user_model  # noqa: PLC0415 - needs django.setup()
@@ -76,7 +100,7 @@ def _open_sessions(count: int) -> list[SeededSession]:
 
     wanted = [email_of(serial) for serial in range(count)]
     ids = dict(get_user_model().objects.filter(email__in=wanted).values_list("email", "id"))
-    context = ClientContext(address="127.0.0.1", user_agent="benchmark")
+    context = ClientContext(address="127.0.0.1", user_agent=USER_AGENT)
     opened = []
     with transaction.atomic():
         for address in wanted:
