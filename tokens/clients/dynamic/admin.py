@@ -121,7 +121,8 @@ class RegistrationTokenAdmin(CheckedSelection, MadeOnce, ReadOnly, admin.ModelAd
         """Add how many clients came by each."""
         came = Registration.objects.filter(token=OuterRef("pk")).order_by().values("token")
         counted = Subquery(came.annotate(number=Count("pk")).values("number"), output_field=IntegerField())
-        return super().get_queryset(request).annotate(registered=Coalesce(counted, 0))
+        rows: QuerySet[RegistrationToken] = super().get_queryset(request)
+        return rows.annotate(registered=Coalesce(counted, 0))
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         """Ask for what is needed, and show everything; say where a token opens nothing."""
