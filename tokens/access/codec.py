@@ -22,7 +22,7 @@ from joserfc.util import urlsafe_b64decode
 from ironauth.infrastructure.core import strict_json
 from ironauth.infrastructure.telemetry import metrics
 from tokens.errors import InvalidToken, UnknownKey
-from tokens.keys.key_set import ActiveKey, KeySet
+from tokens.keys.key_set import ActiveKey, KeySet, VerifyingKey
 
 MAX_TOKEN_BYTES = 4_096  # 4 KiB: our longest token is under 1 KiB; refused before any parsing (rfc8725bis §3.15)
 #: The member of ``cnf`` that names a certificate.
@@ -178,6 +178,53 @@ def decode(token: str, keys: KeySet, *, now: float) -> VerifiedToken:
         UnknownKey: Its key is not in ``keys``.
         InvalidToken: Any other reason.
     """
+    key = _key_of(token, keys, now)
+    _verify_signature(token, key)
+    return _judged(token, key, now)
+
+
+def decode_vouched(token: str, keys: KeySet, *, now: float) -> VerifiedToken:
+    """Return what ``decode`` would of a token whose signature is *not* checked: something else vouches for it.
+
+    Args:
+        token: The text as it was received.
+        keys: The keys that this server signs with, or did.
+        now: Unix seconds.
+
+    Raises:
+        UnknownKey: Its key is not in ``keys``.
+        InvalidToken: Any other reason, but for the signature.
+    """
+    return _judged(token, _key_of(token, keys, now), now)
+
+
+def require_signature(token: str, kid: str, keys: KeySet, *, now: float) -> None:
+    """Check what ``decode_vouched`` has left out.
+
+    Args:
+        token: The text, as ``decode_vouched`` has taken it.
+        kid: The key that it names.
+        keys: The same keys.
+        now: Unix seconds.
+
+    Raises:
+        UnknownKey: The key has ended meanwhile.
+        InvalidToken: The signature is not good.
+    """
+    key = keys.verifier(kid, now)
+    if key is None:
+        raise UnknownKey("kid")
+    _verify_signature(token, key)
+
+
+def _verify_signature(token: str, key: VerifyingKey) -> None:
+    try:
+        jws.deserialize_compact(token, key.key, registry=REGISTRIES[key.alg])
+    except (JoseError, ValueError, TypeError, RecursionError) as error:
+        raise InvalidToken("signature") from error
+
+
+def _key_of(token: str, keys: KeySet, now: float) -> VerifyingKey:
     header = header_of(token)
     _check_header(header)
     key = keys.verifier(header["kid"], now)
@@ -185,10 +232,10 @@ def decode(token: str, keys: KeySet, *, now: float) -> VerifiedToken:
         raise UnknownKey("kid")
     if header["alg"] != key.alg:
         raise InvalidToken("alg")
-    try:
-        jws.deserialize_compact(token, key.key, registry=REGISTRIES[key.alg])
-    except (JoseError, ValueError, TypeError, RecursionError) as error:
-        raise InvalidToken("signature") from error
+    return key
+
+
+def _judged(token: str, key: VerifyingKey, now: float) -> VerifiedToken:
     claims = claims_of(token)
     if not is_own(claims.aud):
         raise InvalidToken("aud")

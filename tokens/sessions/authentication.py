@@ -1,9 +1,9 @@
 """DRF authentication by access token.
 
-Warm: the token's jti finds the principal in the process's own cache. The *whole* token must be the one that was
-verified (a jti is no secret), and ``exp`` is checked again. No SQL, no Redis, no thread. Cold: the signature and every
-claim are verified, then the session is confirmed through the cache, whose staleness bound is the revocation delay. A
-token is warm from the start in the process that issued it.
+Warm: the token's jti finds the principal in this process. The *whole* token must be the one that was verified (a jti is
+no secret), and ``exp`` is checked again. No SQL, no Redis, no thread. Cold: the signature and every
+claim are verified, then the session is confirmed through the cache, whose staleness bound is the revocation delay; or
+another worker vouches for both (``access.remembered``). A token is warm at once in the process that issued it.
 """
 
 import hashlib
@@ -27,6 +27,7 @@ from ironauth.infrastructure.db.unit_of_work import database
 from tokens.access import codec
 from tokens.access.codec import AccessClaims, VerifiedToken
 from tokens.access.credentials import access_credential
+from tokens.access.remembered import CACHE_PREFIX, recognised
 from tokens.clients import dpop, subjects
 from tokens.clients import registry as clients
 from tokens.clients.administration import machines
@@ -49,8 +50,6 @@ from tokens.sessions import queries as session_queries
 from tokens.sessions.acting import units as acting
 from tokens.sessions.models import FIRST_PARTY_CLIENT, FIRST_PARTY_SCOPE, sid_tag
 from tokens.sessions.queries import LiveSession
-
-CACHE_PREFIX = "at:"
 
 
 class AccessTokenAuthentication(BaseAuthentication):
@@ -145,7 +144,8 @@ async def by_text(token: str, *, of_staff_too: bool = False, request: HttpReques
         ActingSession: (403) as ``verify``.
         InvalidToken: (401) as ``verify``, and ``Unavailable`` (503).
     """
-    if (principal := known(token) or await verify(token, of_staff_too=of_staff_too)).jkt:
+    principal = _by_digest(digest_of(token)) or await verify(token, of_staff_too=of_staff_too)
+    if principal.jkt:
         raise UnprovedToken("bound")
     if principal.x5t:
         certificates.require_shown(request, principal.x5t)
@@ -189,10 +189,7 @@ def peek(token: str) -> Principal | None:
 
 
 def known(token: str) -> Principal | None:
-    """Return the principal of a token this process verified before, also of a bound one; no I/O.
-
-    It answers what a token stands for, and lets nobody in.
-    """
+    """Return the principal of a token this process verified before, also of a bound one; it lets nobody in. No I/O."""
     return _by_digest(digest := digest_of(token)) or _in_cache(token, digest)
 
 
@@ -248,8 +245,11 @@ async def verify(token: str, verified: VerifiedToken | None = None, *, of_staff_
         ActingSession: (403) a member of staff acts as the person, and the caller has not asked for such.
         Unavailable: (503) the session cannot be looked up.
     """
-    verified = verified or await decoded(token)
     digest = digest_of(token)
+    if asked := verified is None:
+        if isinstance(found := await recognised(token, digest), Principal):
+            return found
+        verified = found or await decoded(token)
 
     async def load() -> Loaded[Principal]:
         return await confirmed(verified, digest)
@@ -262,7 +262,7 @@ async def verify(token: str, verified: VerifiedToken | None = None, *, of_staff_
             raise ActingSession
         return await _acted_as(claims, verified.kid, digest)
     tags = (sid_tag(claims.sid), sub_tag(await user_of(claims)))
-    principal = await token_cache().fetch(CACHE_PREFIX + claims.jti, load, Principal, tags=tags)
+    principal = await token_cache().fetch(CACHE_PREFIX + claims.jti, load, Principal, tags=tags, asked=asked)
     if not hmac.compare_digest(principal.digest, digest):
         principal = (await load()).value  # another genuine token of the same jti: not ours to make, but not this one
     # The key may have been dropped while the session was looked up, after the drop had emptied the cache.

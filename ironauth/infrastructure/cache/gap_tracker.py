@@ -7,6 +7,7 @@ writers come one after the other, and there are no gaps.
 """
 
 from collections.abc import Collection
+from datetime import datetime
 
 import msgspec
 from django.db import connection
@@ -34,33 +35,41 @@ class Page(msgspec.Struct, frozen=True):
     ended: int
     #: Every transaction that ran while the rows were read has a number below it (PostgreSQL).
     fence: int
+    #: When the row ``newest`` was written; None where there is none.
+    written: datetime | None = None
 
 
-def read_page(newest: int | None, gaps: Collection[int]) -> Page:
+def read_page(newest: int | None, gaps: Collection[int], written: datetime | None = None) -> Page:
     """Return what has become visible after ``newest`` or in ``gaps``; a unit of work. 1 query, at most 3.
 
-    The row ``newest`` itself is read again: when it is gone, the table is not the one that was read before.
+    The row ``newest`` itself is read again: when it is gone, or was written at another time, the table is not the one
+    that was read before. A backup was put in its place, or a replica that had not received the last rows.
 
     Args:
         newest: The greatest id that was read so far; None for the first read.
         gaps: Smaller ids that were not there, and whose transactions may still commit.
+        written: When the row ``newest`` was written; None for one that is not known.
     """
     postgres = connection.vendor == "postgresql"
     ended = _number("SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint") if postgres and gaps else 0
-    rows: tuple[tuple[int, str], ...] = ()
+    rows: tuple[tuple[int, str, datetime], ...] = ()
     continues = newest is not None
     if newest is not None:
         found = Invalidation.objects.filter(Q(id__gte=newest) | Q(id__in=list(gaps))).order_by("id")
-        rows = tuple(found.values_list("id", "tag")[: MAX_ROWS + 1])
-        continues = len(rows) <= MAX_ROWS and (newest == 0 or any(row_id == newest for row_id, _ in rows))
+        rows = tuple(found.values_list("id", "tag", "created_at")[: MAX_ROWS + 1])
+        same = newest == 0 or any(row_id == newest and written in (None, at) for row_id, _, at in rows)
+        continues = same and len(rows) <= MAX_ROWS
     if not continues:
         newest = Invalidation.objects.aggregate(newest=Max("id"))["newest"] or 0
         after = newest - MAX_GAPS if postgres else newest
-        rows = tuple(Invalidation.objects.filter(id__gt=after, id__lte=newest).order_by("id").values_list("id", "tag"))
-    last = max((row_id for row_id, _ in rows), default=newest or 0)
+        found = Invalidation.objects.filter(id__gt=after, id__lte=newest).order_by("id")
+        rows = tuple(found.values_list("id", "tag", "created_at"))
+    last = max((row_id for row_id, *_ in rows), default=newest or 0)
     # The number of a transaction of our own: greater than that of every one that has begun to write by now.
-    fence = _number("SELECT pg_current_xact_id()::text::bigint") if postgres and _skips(newest, rows, continues) else 0
-    return Page(rows, max(last, newest or 0), not continues, ended, fence)
+    seen = tuple((row_id, tag) for row_id, tag, _ in rows)
+    fence = _number("SELECT pg_current_xact_id()::text::bigint") if postgres and _skips(newest, seen, continues) else 0
+    last = max(last, newest or 0)
+    return Page(seen, last, not continues, ended, fence, next((at for row_id, _, at in rows if row_id == last), None))
 
 
 def _skips(newest: int | None, rows: tuple[tuple[int, str], ...], continues: bool) -> bool:
@@ -89,6 +98,7 @@ class GapTracker:
 
     def __init__(self) -> None:
         self.newest: int | None = None
+        self.written: datetime | None = None  # the row ``newest``
         self._gaps: dict[int, _Gap] = {}
 
     @property
@@ -122,5 +132,5 @@ class GapTracker:
                     self._gaps[row_id] = _Gap(page.fence, now)
         while len(self._gaps) > MAX_GAPS:
             del self._gaps[min(self._gaps)]
-        self.newest = page.newest
+        self.newest, self.written = page.newest, page.written
         return [] if page.restarted else fresh

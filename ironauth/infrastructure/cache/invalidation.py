@@ -124,7 +124,9 @@ class InvalidationFeed:
     async def poll(self) -> None:
         """Read the table once and apply what is new; raises what reading raises."""
         started = time.monotonic()
-        page = await database().read_dedicated(read_page, self._history.newest, self._history.gaps)
+        page = await database().read_dedicated(
+            read_page, self._history.newest, self._history.gaps, self._history.written
+        )
         fresh = self._history.advance(page, started)
         if page.restarted:
             freshness.restart(started, self._history.position, page.newest)

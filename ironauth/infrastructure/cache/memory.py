@@ -17,8 +17,12 @@ import msgspec
 
 from ironauth.infrastructure.core import clock
 
-#: How long an invalidation is remembered to refuse older copies from elsewhere; seconds. Shared copies live 5 s.
-RECENT_S = 60.0
+#: How long an invalidation is remembered to refuse older copies from elsewhere, seconds, and how many at most: 20 MiB.
+#: What was read before one that is forgotten is not believed.
+RECENT_S = 900.0
+MAX_RECENT: Final = 50_000
+#: How often entries are looked at that have expired; seconds.
+SWEEP_S: Final = 6.0
 #: Stands for an invalidation whose id is not known: newer than every shared copy.
 UNKNOWN_ID = 2**63 - 1
 #: Entries that were used since the last look and are passed over, at most, to make room for one: a bound of its time.
@@ -29,8 +33,8 @@ ENTRY_BYTES, TAG_BYTES, BESIDE_BYTES = 330, 100, 260
 #: Values of one type whose MessagePack is as long, give or take so many bytes, are taken to be as large in memory.
 ALIKE_BYTES: Final = 32
 MAX_SIZES: Final = 1_024
-#: How many of the oldest entries are looked at every `RECENT_S` / 10 whether they have expired: as many as come at 600
-#: refreshes a second, in half a millisecond. What is left over at a higher rate waits for the next look.
+#: How many of the oldest entries are looked at then: as many as come at 600 refreshes a second, in half a millisecond.
+#: What is left over at a higher rate waits for the next look.
 SWEPT = 4_000
 
 
@@ -75,9 +79,10 @@ class Freshness:
         #: Rises with every invalidation that becomes known.
         self.sequence = 0
         self._restarted = 0  # readings that began before this sequence must not be kept
-        self._reaches = 0  # every id above it that is known and recent is in _recent
-        self._recent: dict[str, _Drop] = {}
-        self._pruned_at = 0.0
+        self._reaches = 0  # every id above it that is known is in _recent
+        self._reaches_at = -math.inf  # and everything that became known after this (monotonic seconds)
+        self._recent: OrderedDict[str, _Drop] = OrderedDict()  # the oldest first
+        self._swept_at = 0.0
         self._stores: list[L1] = []
 
     def attach(self, store: "L1") -> None:
@@ -91,7 +96,7 @@ class Freshness:
         with self.lock:
             for tag, row_id in ids.items():
                 self.sequence += 1
-                before = self._recent.get(tag)
+                before = self._recent.pop(tag, None)
                 self._recent[tag] = _Drop(self.sequence, max(row_id, before.id if before else 0), now)
                 for store in self._stores:
                     store.remove_tag(tag)
@@ -108,12 +113,13 @@ class Freshness:
         """Forget all that was held: of what happened up to ``newest`` it is not known what it was.
 
         ``position`` lies below ``newest`` while an id between them may still be uncommitted. Shared copies read there
-        may miss rows that are not in memory here, and will not be read again.
+        may miss rows that are not in memory here, and will not be read again. Nor is any believed that was read before:
+        the table may be an older one than theirs, whose positions say nothing.
         """
         with self.lock:
             self._forget_all()
             self._recent.clear()
-            self._reaches = newest
+            self._reaches, self._reaches_at = newest, time.monotonic()
             self.position = position
             self.synced_at = synced_at
 
@@ -140,12 +146,24 @@ class Freshness:
         recent = self._recent
         return any((drop := recent.get(tag)) is not None and drop.at > since for tag in tags)
 
-    def outdated(self, tags: Iterable[str], as_of: int) -> bool:
-        """Return whether a shared copy read at position ``as_of`` may miss an invalidation this process knows of."""
-        if self.position is None or as_of < self._reaches:
+    def is_current(self, max_stale_s: float) -> bool:
+        """Return whether everything that was committed ``max_stale_s`` ago is known."""
+        return self.position is not None and self.synced_at >= time.monotonic() - max_stale_s
+
+    def outdated(self, tags: Iterable[str], as_of: int, read_at: float) -> bool:
+        """Return whether a shared copy may miss an invalidation this process knows of, or has forgotten.
+
+        Each of two rules suffices: by positions, whatever the clocks say, and by times, whatever table they are of.
+
+        Args:
+            tags: The copy's.
+            as_of: The position at which it was read.
+            read_at: When that was at the earliest; monotonic seconds of this process.
+        """
+        if self.position is None or as_of < self._reaches or read_at <= self._reaches_at:
             return True
-        recent = self._recent
-        return any((drop := recent.get(tag)) is not None and drop.id > as_of for tag in tags)
+        drops = (drop for tag in tags if (drop := self._recent.get(tag)) is not None)
+        return any(drop.id > as_of or drop.at >= read_at for drop in drops)
 
     def _forget_all(self) -> None:
         self.sequence += 1
@@ -154,16 +172,20 @@ class Freshness:
             store.remove_all()
 
     def _prune(self, now: float) -> None:
-        if now - self._pruned_at < RECENT_S / 10:  # a look at every tag, so not at every invalidation
-            return
-        self._pruned_at = now
-        known = self.position or 0
-        for tag, drop in list(self._recent.items()):
-            if now - drop.at > RECENT_S:
-                del self._recent[tag]
-                self._reaches = max(self._reaches, min(drop.id, known))  # ids heard from Redis may be made up
-        for store in self._stores:
-            store.sweep()
+        recent, known = self._recent, self.position or 0
+        while recent:
+            tag = next(iter(recent))
+            drop = recent[tag]
+            if now - drop.at <= RECENT_S and len(recent) <= MAX_RECENT:
+                break
+            del recent[tag]
+            self._restarted = max(self._restarted, drop.sequence)
+            self._reaches = max(self._reaches, min(drop.id, known))  # ids heard from Redis may be made up
+            self._reaches_at = drop.at
+        if now - self._swept_at >= SWEEP_S:
+            self._swept_at = now
+            for store in self._stores:
+                store.sweep()
 
 
 class L1:

@@ -6,12 +6,13 @@ Imported only where there is a Redis.
 import asyncio
 import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from redis.asyncio import Redis
 from redis.exceptions import RedisError, ResponseError
 
 from ironauth.infrastructure.cache import redis_connections
+from ironauth.infrastructure.cache.redis_reads import RedisReads
 from ironauth.infrastructure.threads.circuit_breaker import Breaker
 
 #: Seconds that a caller waits for Redis at most before it goes on without. The fault matrix allows 250 ms in all: a
@@ -30,6 +31,14 @@ def is_outage(error: Exception) -> bool:
     return not isinstance(error, RuntimeError) or str(error).endswith(_RESET)
 
 
+class _OfLoop(NamedTuple):
+    """What one event loop has: its connections cannot serve another."""
+
+    client: Redis
+    reads: RedisReads
+    life: AsyncGenerator[object]
+
+
 class RedisClient:
     """The connections of this process to one Redis.
 
@@ -43,7 +52,7 @@ class RedisClient:
         """Open no connection yet; ``url`` is REDIS_URL."""
         self.url = url
         self.breaker = Breaker("redis")
-        self._loops: dict[asyncio.AbstractEventLoop, tuple[Redis, AsyncGenerator[Redis]]] = {}
+        self._loops: dict[asyncio.AbstractEventLoop, _OfLoop] = {}
         self._loops_lock = threading.Lock()
         self._for_threads = redis_connections.for_threads(url, limit_s=LIMIT_S)
 
@@ -66,11 +75,22 @@ class RedisClient:
     # ------------------------------------------------------------ event loops
     async def aattempt[T](self, call: Callable[[Redis], Awaitable[T]], miss: T) -> T:
         """Return what ``call`` returns for this loop's client, within LIMIT_S; ``miss`` as ``attempt``."""
+
+        async def limited() -> T:
+            async with asyncio.timeout(LIMIT_S):
+                return await call(self.aclient())
+
+        return await self._tried(limited, miss)
+
+    async def aget(self, key: str) -> bytes | None:
+        """Return what Redis holds under ``key``, within LIMIT_S; None also where it fails or an outage is on."""
+        return await self._tried(lambda: self._of_loop().reads.get(key), None)
+
+    async def _tried[T](self, call: Callable[[], Awaitable[T]], miss: T) -> T:
         if not self.breaker.allows():
             return miss
         try:
-            async with asyncio.timeout(LIMIT_S):
-                result = await call(self.aclient())
+            result = await call()
         except ResponseError as error:
             self.breaker.unusable(error)
             return miss
@@ -84,6 +104,9 @@ class RedisClient:
 
     def aclient(self) -> Redis:
         """Return the running loop's client: its connections cannot serve another. It is closed with the loop."""
+        return self._of_loop().client
+
+    def _of_loop(self) -> _OfLoop:
         loop = asyncio.get_running_loop()
         with self._loops_lock:
             found = self._loops.get(loop)
@@ -92,27 +115,29 @@ class RedisClient:
             try:
                 life.__anext__().send(None)  # it awaits nothing before it yields
             except StopIteration as opened:
-                client: Redis = opened.value
+                client, reads = opened.value
+                made = _OfLoop(client, reads, life)
                 with self._loops_lock:
-                    self._loops[loop] = client, life
-                return client
+                    self._loops[loop] = made
+                return made
             raise RuntimeError("An async generator that awaits nothing did not yield")
-        return found[0]
+        return found
 
     async def disconnect(self) -> None:
         """Close the running loop's connections; the next command opens new ones."""
         with self._loops_lock:
             found = self._loops.get(asyncio.get_running_loop())
         if found is not None:
-            await found[1].aclose()
+            await found.life.aclose()
 
-    async def _client_of(self, loop: asyncio.AbstractEventLoop) -> AsyncGenerator[Redis]:
+    async def _client_of(self, loop: asyncio.AbstractEventLoop) -> AsyncGenerator[tuple[Redis, RedisReads]]:
         # A generator, because a loop that ends closes those that were begun in it, and nothing else.
         pool = redis_connections.pool_of_loop(self.url, limit_s=LIMIT_S, connections=ASYNC_CONNECTIONS)
-        client = Redis.from_pool(pool)
+        client, reads = Redis.from_pool(pool), RedisReads(pool.make_connection, limit_s=LIMIT_S)
         try:
-            yield client
+            yield client, reads
         finally:
             with self._loops_lock:
                 self._loops.pop(loop, None)
+            reads.close()
             await client.aclose()

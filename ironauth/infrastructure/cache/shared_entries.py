@@ -1,28 +1,43 @@
-"""Entries shared between processes through Redis: typed, signed, and refused unless provably fresh.
+"""Entries shared between processes through Redis: typed, signed, and refused unless provably good.
 
-A shared entry is as old as the reading it came from, even when it was copied. Two clocks must agree that it is young
-enough: Redis' remaining life, and the time written inside. And no invalidation that this process knows of may be
-younger than the position the entry was read at.
+An entry lives until what it says expires, and is believed as long as one in memory is: until a revocation. Redis is
+not trusted with that. An entry names the position of the invalidation feed it was read at; a process believes it
+only while its own feed is current, and has read every invalidation since that position and found none of the entry's.
+So an old entry that Redis brings back, kept or held up, is refused by every process that knows of the revocation, and
+all do within the bound. *Tokens vouched for through Redis* in docs/decisions goes through the ways to fail.
 """
 
+import asyncio
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from ironauth.infrastructure.cache.memory import Freshness, L1Entry
 from ironauth.infrastructure.core import clock
-from ironauth.infrastructure.crypto.signed_values import NotOurs, seal, unseal
+from ironauth.infrastructure.crypto.master_keys import MAC_BYTES, is_mac, mac, register_purpose
 from ironauth.infrastructure.telemetry import metrics
 
 if TYPE_CHECKING:
     from ironauth.infrastructure.cache.redis_client import RedisClient
 
-#: How far another machine's clock may be ahead before its entries are refused; seconds. NTP keeps within 0.1.
+#: How far the clocks of two machines may be apart; seconds. NTP keeps within 0.1.
 AHEAD_S = 1.0
+#: What is to be shared goes out together, so long after the first; seconds. One alone costs twice as much.
+GATHER_S: Final = 0.005
+#: Entries that wait to go out; what comes on top is not shared.
+MOST_WAITING: Final = 1_000
+#: Longest life of an entry in Redis; seconds, of the longest access token.
+LONGEST_S: Final = 3_600.0
+#: Redis is asked how full it is so often (seconds), and gets no entries beyond this part of its memory: the rest is for
+#: counts of throttles.
+ROOM_ASKED_S, FULLEST = 5.0, 0.75
+#: After a failure nothing is shared for so long; seconds.
+PAUSE_S: Final = 1.0
+_PURPOSE: Final = register_purpose("shared cache entries")
 
 
 class SharedEntry[T](msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -36,8 +51,8 @@ class SharedEntry[T](msgspec.Struct, frozen=True, array_like=True, gc=False):
     value: T
 
 
-class NotFresh(ValueError):
-    """The entry is too old, from the future, expired, or answers another question."""
+class NotGood(ValueError):
+    """The entry is not ours, expired, from the future, answers another question, or may miss an invalidation."""
 
 
 class L2:
@@ -49,9 +64,12 @@ class L2:
     def __init__(self, remote: "RedisClient", freshness: Freshness) -> None:
         self._remote = remote
         self._freshness = freshness
+        self._waiting: dict[str, L1Entry] = {}
+        self._sending: asyncio.Task[None] | None = None
+        self._room_asked_at = self._again_at = 0.0
 
     async def get(self, key: str, kind: Any, *, max_stale_s: float) -> L1Entry | None:
-        """Return the entry of ``key`` if it may be used now; its ``checked_at`` is when it was read by its writer."""
+        """Return the entry of ``key`` if it may be used now; its ``checked_at`` is when this process' feed was read."""
         if self.around is None:
             found = await self._find(key, kind, max_stale_s)
         else:
@@ -63,38 +81,79 @@ class L2:
         return found
 
     async def _find(self, key: str, kind: Any, max_stale_s: float) -> L1Entry | None:
-        if self._freshness.position is None:
+        known = self._freshness
+        if not known.is_current(max_stale_s):
             return None  # without a feed this process cannot tell what was invalidated meanwhile
-        asked_at = time.monotonic()
-        name = self._name(key)
-
-        async def ask(redis: Any) -> list[Any]:
-            async with redis.pipeline(transaction=False) as pipe:
-                result: list[Any] = await pipe.get(name).pttl(name).execute()
-            return result
-
-        nothing: list[Any] = [None, None]
-        data, life_ms = await self._remote.aattempt(ask, nothing)
+        data = await self._remote.aget(self._name(key))
         if data is None:
             return None
         try:
-            shared = _decoder(kind).decode(unseal(b"entry", data))
-            age = self._age(shared, key, life_ms, max_stale_s)
-        except (NotOurs, NotFresh, msgspec.MsgspecError, UnicodeDecodeError) as error:
-            if not isinstance(error, NotFresh):
+            shared = _decoder(kind).decode(_opened(data))
+            self._judge(shared, key)
+        except (NotGood, msgspec.MsgspecError, UnicodeDecodeError, TypeError) as error:
+            if not isinstance(error, NotGood):
                 self._remote.breaker.unusable(error)
             return None
-        return L1Entry(shared.value, asked_at - age, shared.as_of, shared.tags, shared.expires_at)
+        if not known.is_current(max_stale_s):
+            return None
+        # Every invalidation of before the feed's last reading is known here, and none is of this entry.
+        return L1Entry(shared.value, known.synced_at, shared.as_of, shared.tags, shared.expires_at)
 
-    async def put(self, key: str, entry: L1Entry, *, max_stale_s: float) -> None:
-        """Share ``entry`` for what is left of its time."""
-        age = time.monotonic() - entry.checked_at
-        life_ms = int((max_stale_s - age) * 1000)
-        if entry.as_of is None or life_ms <= 0:
+    def share(self, key: str, entry: L1Entry) -> None:
+        """Share ``entry``, which was read from the database here, as long as it lives. It goes out in a moment."""
+        if entry.as_of is None or len(self._waiting) >= MOST_WAITING or time.monotonic() < self._again_at:
             return
-        shared = SharedEntry(key, entry.as_of, clock.unix() - age, entry.expires_at, entry.tags, entry.value)
-        data = seal(b"entry", msgspec.msgpack.encode(shared))
-        await self._remote.aattempt(lambda redis: redis.set(self._name(key), data, px=life_ms), None)
+        self._waiting[key] = entry
+        task = self._sending
+        loop = asyncio.get_running_loop()
+        if task is None or task.done() or task.get_loop() is not loop:
+            self._sending = loop.create_task(self._send())
+
+    async def sent(self) -> None:
+        """Return when everything that was shared on this loop has been sent."""
+        task = self._sending
+        if task is not None and task.get_loop() is asyncio.get_running_loop():
+            await task
+
+    async def _send(self) -> None:
+        """Send what waits, together; it never fails, since every failure of Redis is a miss."""
+        await asyncio.sleep(GATHER_S)
+        if not await self._has_room():
+            self._waiting.clear()
+            return
+        waiting, self._waiting = self._waiting, {}
+        entries = [
+            (self._name(key), _sealed(key, entry), int(min(life, LONGEST_S) * 1000))
+            for key, entry in waiting.items()
+            if (life := entry.expires_at - clock.unix()) >= GATHER_S
+        ]
+
+        async def send(redis: Any) -> bool:
+            if len(entries) == 1:
+                await redis.set(entries[0][0], entries[0][1], px=entries[0][2])
+                return True
+            async with redis.pipeline(transaction=False) as pipe:
+                for name, data, life_ms in entries:
+                    pipe.set(name, data, px=life_ms)
+                await pipe.execute()
+            return True
+
+        if entries and not await self._remote.aattempt(send, False):
+            self._again_at = time.monotonic() + PAUSE_S
+
+    async def _has_room(self) -> bool:
+        """Return whether Redis has memory for entries; where it does not say, it has."""
+        now = time.monotonic()
+        if now - self._room_asked_at < ROOM_ASKED_S:
+            return True
+        self._room_asked_at = now
+        nothing: dict[str, Any] = {}
+        told = await self._remote.aattempt(lambda redis: redis.info("memory"), nothing)
+        most = told.get("maxmemory", 0)
+        if not most or told.get("used_memory", 0) <= FULLEST * most:
+            return True
+        self._again_at = now + ROOM_ASKED_S
+        return False
 
     def clear(self) -> None:
         """Remove every shared entry; blocks."""
@@ -103,22 +162,36 @@ class L2:
             for key in redis.scan_iter(match=self._name("*"), count=1_000):
                 redis.unlink(key)
 
+        self._waiting.clear()
         self._remote.attempt(unlink, None)
 
-    def _age(self, shared: SharedEntry[Any], key: str, life_ms: object, max_stale_s: float) -> float:
-        """Return how old the entry is at most, in seconds; raise NotFresh when it must not be used."""
+    def _judge(self, shared: SharedEntry[Any], key: str) -> None:
+        """Raise NotGood when the entry must not be used."""
         now = clock.unix()
-        by_clock = now - shared.read_at  # also true when Redis was frozen with the entry in its inbox
-        by_redis = max_stale_s - life_ms / 1000 if isinstance(life_ms, int) and life_ms >= 0 else max_stale_s + 1
-        age = max(by_clock, by_redis, 0.0)
-        if shared.key != key or age > max_stale_s or by_clock < -AHEAD_S or shared.expires_at <= now:
-            raise NotFresh
-        if self._freshness.outdated(shared.tags, shared.as_of):
-            raise NotFresh
-        return age
+        age = now - shared.read_at
+        if shared.key != key or age < -AHEAD_S or shared.expires_at <= now:
+            raise NotGood
+        if self._freshness.outdated(shared.tags, shared.as_of, time.monotonic() - age - AHEAD_S):
+            raise NotGood
 
     def _name(self, key: str) -> str:
-        return f"{self._remote.key_prefix}:t:{key}"
+        return f"{self._remote.key_prefix}:e:{key}"
+
+
+def _sealed(key: str, entry: L1Entry) -> bytes:
+    """Return the entry behind a MAC of the master keys: who can write to Redis cannot make one."""
+    read_at = clock.unix() - (time.monotonic() - entry.checked_at)
+    shared = SharedEntry(key, entry.as_of or 0, read_at, entry.expires_at, entry.tags, entry.value)
+    payload = msgspec.msgpack.encode(shared)
+    return mac(_PURPOSE, payload) + payload
+
+
+def _opened(data: bytes) -> bytes:
+    """Return the payload of ``_sealed``; raise MsgspecError when the MAC does not fit."""
+    payload = data[MAC_BYTES:]
+    if not is_mac(data[:MAC_BYTES], _PURPOSE, payload):
+        raise msgspec.MsgspecError("An entry in Redis carries no valid MAC")
+    return payload
 
 
 @lru_cache(maxsize=64)

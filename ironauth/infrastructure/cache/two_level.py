@@ -4,7 +4,6 @@ A tagged entry is used only while it was confirmed against the database within `
 reading, or by the invalidation feed. So a revoked token lives at most that long in another worker.
 """
 
-import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -75,14 +74,20 @@ class TwoLevelCache:
         self.peek: Callable[[str], object | None] = self._counted_peek if settings.IRONAUTH_METRICS else self._l1.peek
 
     async def fetch[T](
-        self, key: str, load: Callable[[], Awaitable[Loaded[T]]], kind: type[T], *, tags: tuple[str, ...] = ()
+        self,
+        key: str,
+        load: Callable[[], Awaitable[Loaded[T]]],
+        kind: type[T],
+        *,
+        tags: tuple[str, ...] = (),
+        asked: bool = False,
     ) -> T:
         """Return the value of ``key``, from memory, else from Redis, else from ``load()``, one reading for all.
 
         ``tags`` that are known beforehand: when one was invalidated moments ago, Redis is neither asked, because what
         it holds is older, nor told, because nobody else asks it either. What ``load`` raises reaches everyone who
         waited for it, and is not kept. A value read while one of its tags was being invalidated is returned to those
-        who asked before, and not kept.
+        who asked before, and not kept. ``asked``: Redis was asked already, by ``shared``, and is told only.
         """
         value = self.peek(key)
         if value is None:
@@ -91,7 +96,22 @@ class TwoLevelCache:
             return value
         if metrics.recorder is not None:
             metrics.recorder.misses[0] += 1
-        return await self._flights.join(key, freshness.sequence, lambda: self._read(key, load, kind, tags))
+        return await self._flights.join(key, freshness.sequence, lambda: self._read(key, load, kind, tags, asked))
+
+    @property
+    def shares(self) -> bool:
+        """Whether there is a Redis, through which processes vouch for what they have read."""
+        return self._l2 is not None
+
+    async def shared[T](self, key: str, kind: type[T]) -> T | None:
+        """Return the value of ``key`` that another process has read, and keep it; None where it may not be used."""
+        if self._l2 is None:
+            return None
+        sequence = freshness.sequence
+        found = await self._l2.get(key, kind, max_stale_s=self._l1.max_stale_s)
+        if found is None or not self._l1.put(key, found, sequence=sequence):
+            return None
+        return found.value  # type: ignore[return-value]  # decoded as ``kind``
 
     @property
     def entries(self) -> int:
@@ -113,11 +133,16 @@ class TwoLevelCache:
         return ReadMark(freshness.sequence, freshness.position, time.monotonic())
 
     def put_if_current[T](self, key: str, loaded: Loaded[T], reading: ReadMark) -> bool:
-        """Use what ``reading`` found from now on, in this process; return whether it is kept.
+        """Use what ``reading`` found from now on, here and in other processes; return whether it is kept.
 
-        It is not when one of its tags was invalidated since.
+        It is not when one of its tags was invalidated since. Called on the event loop.
         """
-        return self._l1.put(key, _entry(loaded, reading), sequence=reading.sequence)
+        entry = _entry(loaded, reading)
+        if not self._l1.put(key, entry, sequence=reading.sequence):
+            return False
+        if self._l2 is not None:
+            self._l2.share(key, entry)
+        return True
 
     def drop(self, *tags: str) -> None:
         """Stop using every entry of this process that carries one of ``tags``. For all processes: ``invalidate``."""
@@ -136,12 +161,12 @@ class TwoLevelCache:
         return entry
 
     async def _read[T](
-        self, key: str, load: Callable[[], Awaitable[Loaded[T]]], kind: type[T], tags: tuple[str, ...]
+        self, key: str, load: Callable[[], Awaitable[Loaded[T]]], kind: type[T], tags: tuple[str, ...], asked: bool
     ) -> T:
         reading = self.mark()
         max_stale_s = self._l1.max_stale_s
         l2 = None if freshness.dropped_after(tags, reading.started - max_stale_s) else self._l2
-        if l2 is not None:
+        if l2 is not None and not asked:
             shared = await l2.get(key, kind, max_stale_s=max_stale_s)
             if shared is not None and self._l1.put(key, shared, sequence=reading.sequence):
                 return shared.value  # type: ignore[return-value]  # decoded as ``kind``
@@ -152,7 +177,7 @@ class TwoLevelCache:
         if loaded.absent:
             self._absent.put(key, entry, sequence=reading.sequence)
         elif self._l1.put(key, entry, sequence=reading.sequence) and l2 is not None:
-            _in_background(l2.put(key, entry, max_stale_s=max_stale_s))
+            l2.share(key, entry)
         return loaded.value
 
     def clear(self) -> None:
@@ -163,25 +188,18 @@ class TwoLevelCache:
 
     async def disconnect(self) -> None:
         """Close the running loop's connections to Redis, after what is being shared has been sent."""
-        await asyncio.gather(*(task for task in _background if task.get_loop() is asyncio.get_running_loop()))
+        if self._l2 is not None:
+            await self._l2.sent()
         if self.remote is not None:
             await self.remote.disconnect()
 
 
-_background: set[asyncio.Task[None]] = set()
 _token_cache: TwoLevelCache | None = None
 _READ: Final = ("REDIS_URL", "IRONAUTH_METRICS", "IRONAUTH_L1_MIB", "IRONAUTH_L1_MAX_STALE_S")
 
 
 def _entry(loaded: Loaded[Any], reading: ReadMark) -> L1Entry:
     return L1Entry(loaded.value, reading.started, reading.as_of, loaded.tags, loaded.expires_at)
-
-
-def _in_background(work: Any) -> None:
-    """Run ``work`` after the answer is on its way; it never fails, since every Redis failure is a miss."""
-    task = asyncio.get_running_loop().create_task(work)
-    _background.add(task)
-    task.add_done_callback(_background.discard)
 
 
 def token_cache() -> TwoLevelCache:

@@ -29,6 +29,7 @@ from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.http.hot_lane import Question
 from tokens.access import codec
 from tokens.access.codec import AccessClaims, Actor, VerifiedToken
+from tokens.access.remembered import CACHE_PREFIX
 from tokens.clients import authentication as client_authentication
 from tokens.clients import registry as clients
 from tokens.clients import subjects
@@ -134,7 +135,7 @@ async def _of_access_token(token: str) -> Introspection | None:
             if not codec.is_own(verified.claims.aud):
                 _recognise(shown.CACHE_PREFIX + principal.jti, principal, token)
         elif principal.is_bound:  # the API finds the others by their text alone, and so does the hot lane
-            _recognise(authentication.CACHE_PREFIX + principal.jti, principal, token)
+            _recognise(CACHE_PREFIX + principal.jti, principal, token)
     except InvalidToken:
         return None
     # The principal is this very text's, which was verified: its other claims need no second look.

@@ -112,6 +112,19 @@ class TestReading:
         Invalidation.objects.all().delete()
         assert read_page(row.pk, ()).restarted
 
+    def test_a_row_that_was_written_anew_starts_afresh(self) -> None:
+        """A replica that lacked the last rows gives their ids again: the row has the id, and was written later."""
+        history = GapTracker()
+        row = Invalidation.objects.create(tag="old")
+        history.advance(read_page(None, ()), 0)
+        history.advance(read_page(history.newest, history.gaps, history.written), 1)
+        again = read_page(history.newest, history.gaps, history.written)
+        assert not again.restarted
+        assert history.written == again.written == Invalidation.objects.get(pk=row.pk).created_at
+        row.delete()
+        Invalidation.objects.create(id=row.pk, tag="old")
+        assert read_page(history.newest, history.gaps, history.written).restarted
+
     def test_a_feed_far_behind_starts_afresh(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """More rows than a page holds are not read one by one."""
         monkeypatch.setattr(module, "MAX_ROWS", 5)

@@ -73,8 +73,9 @@ async def test_a_feed_that_starts_refuses_shared_copies_from_before_what_it_read
     feed = InvalidationFeed()
     await feed.start()
     try:
-        assert freshness.outdated(("sid:2",), 101)
-        assert not freshness.outdated(("sid:2",), 102)
+        later = time.monotonic() + 60
+        assert freshness.outdated(("sid:2",), 101, later)
+        assert not freshness.outdated(("sid:2",), 102, later)
     finally:
         await feed.stop()
 
@@ -371,8 +372,10 @@ async def test_what_another_worker_shared_is_used_until_it_is_revoked(connected:
     def reading(value: str) -> Callable[[], Awaitable[Loaded[str]]]:
         return lambda: load(value)
 
+    freshness._reaches_at -= 60  # the feed has run for a minute
     assert await connected.fetch("k", reading("first"), str) == "first"
-    await asyncio.sleep(0.3)  # shared in the background
+    assert connected._l2 is not None
+    await connected._l2.sent()
     with freshness.lock:
         connected._l1.remove_all()  # as in a worker that has not asked yet
     assert await connected.fetch("k", reading("second"), str) == "first"
@@ -390,14 +393,14 @@ async def test_redis_has_no_part_in_what_was_just_invalidated(
     async def ask(key: str, *_: object, **__: object) -> None:
         asked.append(key)
 
-    async def tell(key: str, *_: object, **__: object) -> None:
+    def tell(key: str, *_: object) -> None:
         told.append(key)
 
     async def load() -> Loaded[str]:
         return Loaded("fresh", ("sid:1", "sub:1"), clock.unix() + 600)
 
     monkeypatch.setattr(connected._l2, "get", ask)
-    monkeypatch.setattr(connected._l2, "put", tell)
+    monkeypatch.setattr(connected._l2, "share", tell)
     await database().write(invalidate, "sub:1")
     assert await connected.fetch("k", load, str, tags=("sid:1", "sub:1")) == "fresh"
     assert asked == []
@@ -406,7 +409,6 @@ async def test_redis_has_no_part_in_what_was_just_invalidated(
         now = time.monotonic
         later.setattr("time.monotonic", lambda: now() + connected._l1.max_stale_s + 1)
         assert await connected.fetch("later", load, str, tags=("sid:1", "sub:1")) == "fresh"
-    await asyncio.sleep(0)  # sharing is a task of its own
     assert asked == told == ["other", "later"]
 
 

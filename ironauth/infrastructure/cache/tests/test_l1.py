@@ -14,7 +14,6 @@ from ironauth.infrastructure.cache.memory import (
     MAX_PASSED,
     RECENT_S,
     SWEPT,
-    UNKNOWN_ID,
     Freshness,
     L1Entry,
     held_bytes,
@@ -124,20 +123,6 @@ def test_clearing_also_stops_readings_under_way(known: Freshness) -> None:
     known.restart(time.monotonic(), 40, 40)
     assert not l1.put("k", entry(), sequence=before)
     assert l1.put("k", entry(), sequence=known.sequence)
-
-
-def test_a_shared_copy_older_than_a_known_invalidation_is_refused(known: Freshness) -> None:
-    """Outdated: read at a position before the tag's invalidation, or before what is remembered; or no feed runs."""
-    assert known.outdated((), 100)  # no feed
-    known.restart(time.monotonic(), 8, 10)
-    assert not known.outdated(("sid:1",), 10)
-    assert known.outdated(("sid:1",), 9)  # what happened up to 10 is not known here
-    known.apply({"sid:1": 12})
-    assert known.outdated(("sid:1",), 11)
-    assert not known.outdated(("sid:1",), 12)
-    assert not known.outdated(("sid:2",), 11)
-    known.apply({"sid:2": UNKNOWN_ID})
-    assert known.outdated(("sid:2",), 10**12)
 
 
 def test_a_message_with_a_made_up_id_cannot_lift_the_memory(known: Freshness) -> None:
@@ -293,7 +278,7 @@ def test_values_alike_are_measured_once() -> None:
 
 def look(known: Freshness) -> None:
     """Let the feed confirm, a while after the last look."""
-    known._pruned_at = 0.0
+    known._swept_at = 0.0
     known.confirm(time.monotonic(), 7)
 
 

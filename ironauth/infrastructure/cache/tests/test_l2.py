@@ -1,4 +1,4 @@
-"""Entries shared through Redis are used only when provably fresh; everything else is a miss."""
+"""Entries shared through Redis are used only when provably good; everything else is a miss."""
 
 import datetime
 import signal
@@ -9,12 +9,15 @@ from typing import Any
 
 import msgspec
 import pytest
+from pytest_django import Settings
 
-from ironauth.infrastructure.cache.memory import Freshness, L1Entry
+from ironauth.infrastructure.cache import shared_entries
+from ironauth.infrastructure.cache.memory import RECENT_S, Freshness, L1Entry
 from ironauth.infrastructure.cache.redis_client import RedisClient
-from ironauth.infrastructure.cache.shared_entries import L2, SharedEntry
+from ironauth.infrastructure.cache.shared_entries import AHEAD_S, L2, LONGEST_S, MOST_WAITING, SharedEntry
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.crypto.signed_values import NotOurs, seal, unseal
+from ironauth.infrastructure.threads.circuit_breaker import Breaker
 from ironauth.tests.services import PrivateRedis
 
 STALE_S = 5.0
@@ -32,28 +35,60 @@ MIA = Person(uuid.UUID(int=7), datetime.datetime(2026, 1, 2, tzinfo=datetime.UTC
 
 
 class Worker:
-    """One process's view: its own knowledge, the common Redis."""
+    """One process's view: its own knowledge, which reaches back a minute, and the common Redis."""
 
-    def __init__(self, url: str, position: int) -> None:
-        self.remote = RedisClient(url)
+    def __init__(self, remote: Any, position: int) -> None:
+        self.remote = remote
         self.known = Freshness()
         self.known.restart(time.monotonic(), position, position)
+        self.known._reaches_at -= 60
         self.l2 = L2(self.remote, self.known)
 
-    async def put(self, key: str = "k", *tags: str, as_of: int = 10, age_s: float = 0) -> None:
-        """Share MIA, read at ``as_of``."""
-        entry = L1Entry(MIA, time.monotonic() - age_s, as_of, tags, clock.unix() + 60)
-        await self.l2.put(key, entry, max_stale_s=STALE_S)
+    async def put(
+        self, key: str = "k", *tags: str, as_of: int | None = 10, age_s: float = 0, life_s: float = 60
+    ) -> None:
+        """Share MIA, read at ``as_of``, ``age_s`` ago."""
+        self.l2.share(key, L1Entry(MIA, time.monotonic() - age_s, as_of, tags, clock.unix() + life_s))
+        await self.l2.sent()
 
     async def get(self, key: str = "k", kind: Any = Person) -> L1Entry | None:
         """Return the shared entry, if it may be used."""
         return await self.l2.get(key, kind, max_stale_s=STALE_S)
 
 
+class Liar:
+    """A Redis that answers what it likes, of all that was ever stored there."""
+
+    key_prefix = "ironauth"
+
+    def __init__(self) -> None:
+        self.breaker = Breaker("redis")
+        self.stored: dict[str, list[bytes]] = {}
+        self.answer: bytes | None = None
+
+    async def aattempt(self, call: Any, miss: Any) -> Any:
+        """Store what is sent."""
+        return await call(self) or miss
+
+    async def info(self, _section: str) -> dict[str, int]:
+        """Say nothing."""
+        return {}
+
+    async def set(self, name: str, data: bytes, *, px: int) -> bool:
+        """Keep every version."""
+        assert px > 0
+        self.stored.setdefault(name, []).append(data)
+        return True
+
+    async def aget(self, name: str) -> bytes | None:
+        """Answer what the test wants it to."""
+        return self.answer
+
+
 @pytest.fixture
 async def a(private_redis: PrivateRedis) -> AsyncIterator[Worker]:
     """A worker whose feed is at 10."""
-    worker = Worker(private_redis.url, 10)
+    worker = Worker(RedisClient(private_redis.url), 10)
     yield worker
     await worker.remote.disconnect()
 
@@ -61,38 +96,56 @@ async def a(private_redis: PrivateRedis) -> AsyncIterator[Worker]:
 @pytest.fixture
 async def b(private_redis: PrivateRedis) -> AsyncIterator[Worker]:
     """Another one."""
-    worker = Worker(private_redis.url, 10)
+    worker = Worker(RedisClient(private_redis.url), 10)
     yield worker
     await worker.remote.disconnect()
 
 
+NAME = "ironauth:e:k"
+
+
 async def raw(worker: Worker) -> bytes:
     """Return what Redis holds for "k"."""
-    data = await worker.remote.aclient().get("ironauth:t:k")
+    data = await worker.remote.aclient().get(NAME)
     assert isinstance(data, bytes)
     return data
 
 
 async def test_another_worker_finds_the_value_with_its_types(a: Worker, b: Worker) -> None:
-    """A shared entry arrives whole, and is as old as its first reading, not as its copy."""
+    """A shared entry arrives whole, and is confirmed by the reader's own feed."""
     await a.put("k", "sid:1", age_s=2)
     found = await b.get()
     assert found is not None
     assert (found.value, found.tags, found.as_of) == (MIA, ("sid:1",), 10)
-    assert 2 <= time.monotonic() - found.checked_at < 2.5
+    assert found.checked_at == b.known.synced_at
     assert await b.get("other") is None
 
 
-async def test_redis_forgets_it_in_time(a: Worker) -> None:
-    """The time left in Redis is the bound minus the entry's age; what is older is not shared at all."""
-    await a.put(age_s=4)
-    assert 0 < await a.remote.aclient().pttl("ironauth:t:k") <= 1000
-    await a.put("late", age_s=5)
-    assert await a.remote.aclient().get("ironauth:t:late") is None
+async def test_it_lives_until_it_expires(a: Worker, b: Worker) -> None:
+    """Not for the bound of a revocation: an entry of half a minute ago is good, and Redis keeps it to its end."""
+    await a.put(age_s=30, life_s=600)
+    assert 599_000 < await a.remote.aclient().pttl(NAME) <= 600_000
+    assert await b.get() is not None
+    await a.put(life_s=10 * LONGEST_S)
+    assert await a.remote.aclient().pttl(NAME) <= LONGEST_S * 1000
+    await a.put("late", life_s=0)
+    assert await a.remote.aclient().get("ironauth:e:late") is None
 
 
-async def test_an_entry_from_before_a_known_invalidation_is_refused(a: Worker, b: Worker) -> None:
+async def test_an_expired_value_is_refused(a: Worker, b: Worker) -> None:
+    """An entry whose own expiry has passed is a miss, whatever Redis still has."""
+    await a.put(life_s=30)
+    with clock.shifted(29):
+        assert await b.get() is not None
+    with clock.shifted(30):
+        assert await b.get() is None
+
+
+async def test_an_entry_from_before_a_known_invalidation_is_refused(
+    a: Worker, b: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Older ``as_of`` than the tag's invalidation, or than this worker's memory reaches: a miss."""
+    monkeypatch.setattr(shared_entries, "AHEAD_S", 0.0)
     await a.put("k", "sid:1", "sub:1", as_of=10)
     b.known.apply({"sid:9": 11})
     assert await b.get() is not None
@@ -104,67 +157,184 @@ async def test_an_entry_from_before_a_known_invalidation_is_refused(a: Worker, b
     assert await b.get() is None
 
 
-async def test_without_a_feed_nothing_is_shared(a: Worker, b: Worker) -> None:
-    """A worker that cannot know of invalidations neither reads nor (having no position) writes."""
+async def test_an_entry_that_was_read_about_when_its_tag_was_dropped_is_refused(a: Worker, b: Worker) -> None:
+    """Whatever its position: two clocks may be a second apart, and what seems to be a little newer may be older."""
+    b.known.apply({"sid:1": 12})
+    await a.put("k", "sid:1", as_of=900)
+    assert await b.get() is None
+    b.known._recent["sid:1"] = msgspec.structs.replace(b.known._recent["sid:1"], at=time.monotonic() - AHEAD_S - 0.5)
+    await a.put("k", "sid:1", as_of=900)
+    assert await b.get() is not None
+
+
+async def test_only_a_worker_whose_feed_is_current_believes(a: Worker, b: Worker) -> None:
+    """Its feed was read within the bound; one that cannot know of invalidations neither reads nor writes."""
     await a.put()
+    b.known.synced_at = time.monotonic() - STALE_S + 0.5
+    assert await b.get() is not None
+    b.known.synced_at = time.monotonic() - STALE_S - 0.01
+    assert await b.get() is None
+    b.known.synced_at = time.monotonic()
+    assert await b.get() is not None
     b.known.stop()
     assert await b.get() is None
-    entry = L1Entry(MIA, time.monotonic(), None, (), clock.unix() + 60)
-    await b.l2.put("mine", entry, max_stale_s=STALE_S)
-    assert await b.remote.aclient().get("ironauth:t:mine") is None
-
-
-async def test_a_write_that_redis_executes_late_is_refused(a: Worker, b: Worker, private_redis: PrivateRedis) -> None:
-    """Redis was frozen with the entry in its inbox: by the clock inside it is too old, whatever Redis says."""
-    await a.put()
-    data = await raw(a)
-    assert await b.get() is not None
-    with clock.shifted(STALE_S + 0.1):
-        await a.remote.aclient().set("ironauth:t:k", data, px=5000)
-        assert await b.get() is None
+    await b.put("mine", as_of=None)
+    assert await b.remote.aclient().get("ironauth:e:mine") is None
 
 
 async def test_clocks_that_disagree_cost_misses_not_staleness(a: Worker, b: Worker) -> None:
-    """Half a minute ahead or behind, entries are refused; a tenth of a second is tolerated and counted as age."""
-    for ahead in (30, -30, 1.5):
+    """An entry from a second ahead and more is refused; one of a clock that is behind counts as older than it is."""
+    for ahead in (30, AHEAD_S + 0.5):
         with clock.shifted(ahead):
             await a.put()
         assert await b.get() is None
-    with clock.shifted(0.1):
-        await a.put(age_s=1)
-    found = await b.get()
-    assert found is not None
-    assert time.monotonic() - found.checked_at >= 1  # Redis' own count of its life
+    with clock.shifted(AHEAD_S - 0.5):
+        await a.put()
+    assert await b.get() is not None
+    with clock.shifted(-70):
+        await a.put(life_s=600)
+    assert await b.get() is None  # before anything this worker remembers
 
 
 async def test_garbage_and_forgeries_are_misses(a: Worker, b: Worker) -> None:
-    """Random bytes, truncation, another key's entry, another type, no life limit, an unsigned entry: all a miss."""
+    """Random bytes, truncation, another key's entry, another type, an unsigned entry, a list: all a miss."""
     await a.put()
     good = await raw(a)
     client = a.remote.aclient()
     assert await b.get("k", int) is None
     other = msgspec.msgpack.encode(SharedEntry("k", 10, clock.unix(), clock.unix() + 60, (), MIA))
     for bad in (b"", b"garbage", b"\x00" * 500, good[:-1], good[:20], bytes(32) + good[32:], bytes(32) + other):
-        await client.set("ironauth:t:k", bad, px=5000)
+        await client.set(NAME, bad, px=5000)
         assert await b.get() is None
-    await client.set("ironauth:t:swapped", good, px=5000)
+    await client.set("ironauth:e:swapped", good, px=5000)
     assert await b.get("swapped") is None
-    await client.set("ironauth:t:k", good)
-    assert await b.get() is None
-    await client.delete("ironauth:t:k")
-    await client.rpush("ironauth:t:k", "a list")
+    await client.delete(NAME)
+    await client.rpush(NAME, "a list")
     assert await b.get() is None
     assert not b.remote.breaker.is_open
     assert b.remote.breaker.unusable_answers >= 7
 
 
-async def test_an_expired_value_is_refused(a: Worker, b: Worker) -> None:
-    """An entry whose own expiry has passed is a miss."""
-    entry = L1Entry(MIA, time.monotonic(), 10, (), clock.unix() + 30)
-    await a.l2.put("k", entry, max_stale_s=STALE_S)
+async def test_the_master_keys_sign_it(a: Worker, b: Worker, settings: Settings) -> None:
+    """Who has other master keys is not believed, nor who knows SECRET_KEY alone; an older key of ours still counts."""
+    before = dict(settings.IRONAUTH_MASTER_KEYS)
+    await a.put()
+    settings.IRONAUTH_MASTER_KEYS = {"t2": b"n" * 32, **before}
     assert await b.get() is not None
-    with clock.shifted(31):
-        assert await b.get() is None
+    settings.IRONAUTH_MASTER_KEYS = {"t2": b"n" * 32}
+    assert await b.get() is None
+    settings.IRONAUTH_MASTER_KEYS = before
+    payload = msgspec.msgpack.encode(SharedEntry("k", 10, clock.unix(), clock.unix() + 60, (), MIA))
+    await a.remote.aclient().set(NAME, seal(b"entry", payload), px=5000)
+    assert await b.get() is None
+
+
+# ---------------------------------------------------------------- a Redis that lies
+async def test_no_version_of_before_a_revocation_is_believed_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Redis brings back whatever it was ever given: what was read before the revocation stays refused."""
+    monkeypatch.setattr(shared_entries, "AHEAD_S", 0.0)
+    liar = Liar()
+    writer, reader = Worker(liar, 10), Worker(liar, 10)
+    for as_of in (10, 11, 14):
+        await writer.put("k", "sid:1", as_of=as_of, life_s=7_200)
+    versions = liar.stored[NAME]
+    for liar.answer in versions:
+        assert await reader.get() is not None
+    reader.known.apply({"sid:1": 15})
+    reader.known.confirm(time.monotonic(), 15)
+    for liar.answer in versions:
+        assert await reader.get() is None
+    reader.known._prune(time.monotonic() + RECENT_S + 1)
+    assert not reader.known._recent
+    for liar.answer in versions:
+        assert await reader.get() is None
+    await writer.put("k", "sid:1", as_of=15)
+    liar.answer = versions[-1]
+    assert await reader.get() is not None  # read after it: the session lives, or it would not have been shared
+
+
+async def test_a_writer_that_races_a_revocation_is_not_believed() -> None:
+    """It noted its position, read the live session, and shared after the revocation was known everywhere."""
+    liar = Liar()
+    writer, reader = Worker(liar, 10), Worker(liar, 10)
+    read_at = time.monotonic()
+    reader.known.apply({"sid:1": 11})
+    writer.l2.share("k", L1Entry(MIA, read_at, 10, ("sid:1",), clock.unix() + 60))
+    await writer.l2.sent()
+    [liar.answer] = liar.stored[NAME]
+    assert await reader.get() is None
+
+
+async def test_entries_of_a_table_that_was_replaced_are_not_believed() -> None:
+    """A backup came back: positions begin lower, so that those of before lie beyond every revocation to come."""
+    liar = Liar()
+    writer, reader = Worker(liar, 900), Worker(liar, 900)
+    await writer.put("k", "sid:1", as_of=900)
+    [liar.answer] = liar.stored[NAME]
+    assert await reader.get() is not None
+    reader.known.restart(time.monotonic(), 500, 500)
+    assert await reader.get() is None
+    reader.known.apply({"sid:1": 501})
+    assert await reader.get() is None
+    reader.known._prune(time.monotonic() + RECENT_S + 1)
+    assert await reader.get() is None
+
+
+async def test_a_worker_that_starts_believes_what_was_read_since(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It does not know what was revoked before: what others shared then is read anew."""
+    monkeypatch.setattr(shared_entries, "AHEAD_S", 0.0)
+    liar = Liar()
+    writer, reader = Worker(liar, 10), Worker(liar, 10)
+    await writer.put()
+    reader.known.restart(time.monotonic(), 10, 10)
+    await writer.put()
+    before, after = liar.stored[NAME]
+    liar.answer = before
+    assert await reader.get() is None
+    liar.answer = after
+    assert await reader.get() is not None
+
+
+# ---------------------------------------------------------------- how it goes out
+async def test_what_waits_goes_out_together_and_is_bounded(a: Worker, b: Worker) -> None:
+    """Many entries are one pipeline; what would wait beyond the bound is left out."""
+    for number in range(MOST_WAITING + 1):
+        a.l2.share(f"k{number}", L1Entry(number, time.monotonic(), 10, (), clock.unix() + 60))
+    assert len(a.l2._waiting) == MOST_WAITING
+    await a.l2.sent()
+    assert (await b.get("k0", int), await b.get(f"k{MOST_WAITING}", int)) != (None, None)
+    assert await b.get(f"k{MOST_WAITING - 1}", int) is not None
+    assert await b.get(f"k{MOST_WAITING}", int) is None
+
+
+async def test_entries_leave_room_for_counts(a: Worker) -> None:
+    """A Redis that is three quarters full gets no more of them; one that has room, or no bound, does."""
+    client = a.remote.aclient()
+    used = (await client.info("memory"))["used_memory"]
+    for most, shared in ((int(used * 1.2), False), (int(used * 3), True), (0, True)):
+        await client.config_set("maxmemory", most)
+        await client.delete(NAME)
+        a.l2._room_asked_at = a.l2._again_at = 0.0
+        await a.put()
+        assert (await client.exists(NAME) == 1) is shared
+
+
+async def test_after_a_failure_nothing_is_shared_for_a_moment() -> None:
+    """A Redis that refuses is not sent the next entries too."""
+    liar = Liar()
+    worker = Worker(liar, 10)
+
+    async def refuse(_call: Any, miss: Any) -> Any:
+        return miss
+
+    liar.aattempt = refuse  # type: ignore[method-assign, assignment]  # a Redis that is full
+    await worker.put()
+    worker.l2.share("k", L1Entry(MIA, time.monotonic(), 10, (), clock.unix() + 60))
+    assert not worker.l2._waiting
+    worker.l2._again_at = time.monotonic()
+    worker.l2.share("k", L1Entry(MIA, time.monotonic(), 10, (), clock.unix() + 60))
+    assert worker.l2._waiting
+    await worker.l2.sent()
 
 
 async def test_a_frozen_redis_costs_one_time_limit(
