@@ -28,9 +28,11 @@ given. *Skipped*: the suite leaves the module out, because the metadata does not
 not do it.
 
 The clients: for Basic, Form Post and both logouts a client of the profile `oidc` with a secret; for FAPI 2.0 one of the
-profile `fapi2` with `private_key_jwt` and DPoP; for Message Signing one of `fapi2-message-signing`, which signs its
-requests and has the answers signed; for Dynamic one that registers itself (`IRONAUTH_REGISTRATION=open`)
-and sends no PKCE (`IRONAUTH_REGISTRATION_WITHOUT_PKCE=1`; without it the modules that sign in fail by that alone).
+profile `fapi2` with `private_key_jwt` and DPoP. The modules that differ run again with clients whose tokens are bound
+to a certificate, and with clients that a certificate proves (RFC 8705). For Message Signing one of
+`fapi2-message-signing`, which signs its requests and has the answers signed; for Dynamic one that registers itself
+(`IRONAUTH_REGISTRATION=open`) and sends no PKCE (`IRONAUTH_REGISTRATION_WITHOUT_PKCE=1`; without it the modules that
+sign in fail by that alone).
 Requests are fetched from registered addresses (`IRONAUTH_REQUEST_URIS=1`); without it, as it begins, the suite leaves
 out the modules about unsigned requests and those at addresses.
 [Clients](clients.md) has the profiles.
@@ -54,7 +56,8 @@ def _summary() -> Iterator[str]:
 
 
 def _section(plan: Plan) -> Iterator[str]:
-    yield f"## {plan.title}\n\n`{plan.name}`{f', by `response_mode={plan.mode}`' if plan.mode else ''}\n"
+    variant = f", its modules that differ with `{plan.variant}`" if plan.variant else ""
+    yield f"## {plan.title}\n\n`{plan.name}`{f', by `response_mode={plan.mode}`' if plan.mode else ''}{variant}\n"
     yield "| Module | What it checks | Our result |\n|---|---|---|"
     yield from (f"| `{one.name}` | {one.checks} | {_result(one)} |" for one in plan.modules)
     yield ""

@@ -104,6 +104,7 @@ class Plan:
         groups: Its modules.
         mode: The response mode that its clients ask for; "" for none.
         signed: Whether its clients sign their requests.
+        variant: How its clients differ from those of the plan before, as the suite says it; "" for a whole plan.
     """
 
     name: str
@@ -111,6 +112,7 @@ class Plan:
     groups: tuple[Modules, ...]
     mode: str = ""
     signed: bool = False
+    variant: str = ""
 
     @property
     def modules(self) -> Iterator[Module]:

@@ -16,7 +16,7 @@ import httpx
 from django.conf import settings
 
 from conftest import PASSWORD, process_environment
-from ironauth.tests.deploy.chain import HOST, START_S, Chain
+from ironauth.tests.deploy.chain import HOST, MTLS, START_S, Chain
 from ironauth.tests.private_ca import PrivateCa
 
 ISSUER: Final = f"https://{HOST}"
@@ -35,22 +35,35 @@ _OPERATOR: Final = (
 )  # fmt: skip
 
 
-class _Transport(httpx.HTTPTransport):
-    """Finds the issuer's host at nginx' port here, from an address of its own: nginx counts each by itself."""
+class _Transport(httpx.BaseTransport):
+    """Finds the issuer's hosts at nginx' port here, from an address of its own: nginx counts each by itself.
 
-    def __init__(self, site: "Site", address: str) -> None:
-        super().__init__(verify=site.context, local_address=address)
+    ``shown``: the files of a certificate and its key, which it shows where it is asked for one.
+    """
+
+    def __init__(self, site: "Site", address: str, shown: tuple[str, str] | None = None) -> None:
+        context = site.context
+        if shown is not None:
+            context = site.trust()
+            context.load_cert_chain(*shown)
+        # nginx refuses who comes to one host by the connection that was made to another (421)
+        self._hosts = {host: httpx.HTTPTransport(verify=context, local_address=address) for host in (HOST, MTLS)}
         self._port = site.https
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        """Send the request; only the issuer's host is there."""
-        assert (request.url.scheme, request.url.host) == ("https", HOST), request.url
+        """Send the request; only the issuer's hosts are there."""
+        assert request.url.scheme == "https", request.url
         here = request.url.copy_with(host="127.0.0.1", port=self._port)
-        extensions = {**request.extensions, "sni_hostname": HOST}
+        extensions = {**request.extensions, "sni_hostname": request.url.host}
         sent = httpx.Request(
             request.method, here, headers=request.headers, stream=request.stream, extensions=extensions
         )  # a copy: cookies are those of the address that was asked for
-        return super().handle_request(sent)
+        return self._hosts[request.url.host].handle_request(sent)
+
+    def close(self) -> None:
+        """Close the connections to both."""
+        for transport in self._hosts.values():
+            transport.close()
 
 
 class Site(Chain):
@@ -68,7 +81,8 @@ class Site(Chain):
             DATABASE_URL=f"sqlite:///{self._database}",
             REDIS_URL="",
             IRONAUTH_ISSUER=ISSUER,
-            ALLOWED_HOSTS=HOST,
+            ALLOWED_HOSTS=f"{HOST},{MTLS}",
+            IRONAUTH_MTLS_ORIGIN=f"https://{MTLS}",
             IRONAUTH_TRUSTED_PROXIES="unix",
             IRONAUTH_COOKIE_SECURE="1",
             IRONAUTH_REGISTRATION="open",
@@ -105,11 +119,15 @@ class Site(Chain):
             if name in self._running:
                 self.stop(name)
 
-    def new_http(self) -> httpx.Client:
-        """Return a client with cookies of its own, at an address of its own."""
+    def new_http(self, shown: tuple[str, str] | None = None) -> httpx.Client:
+        """Return a client with cookies of its own, at an address of its own.
+
+        Args:
+            shown: Files of a certificate and its key, for the host that asks for one.
+        """
         number = next(self._addresses)
         address = f"127.{1 + number // 62_500}.{number // 250 % 250}.{1 + number % 250}"
-        client = httpx.Client(base_url=ISSUER, transport=_Transport(self, address), timeout=30)
+        client = httpx.Client(base_url=ISSUER, transport=_Transport(self, address, shown), timeout=30)
         self._open.append(client)
         return client
 

@@ -7,6 +7,7 @@ from tokens.oauth.tests.openid.plans import (
     basic,
     config,
     dynamic,
+    fapi2_certificates,
     fapi2_security,
     message_signing,
     rp_logout,
@@ -21,5 +22,6 @@ PLANS: Final[tuple[Plan, ...]] = (
     back_channel_logout.PLAN,
     dynamic.PLAN,
     fapi2_security.PLAN,
+    *fapi2_certificates.PLANS,
     message_signing.PLAN,
 )
