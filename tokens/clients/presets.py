@@ -46,7 +46,7 @@ def _preset(
 _PROFILE: Final = OAuthClient.Profile
 PRESETS: Final = {
     "web": _preset("Web app", _SECRET, _LASTING, [*_PEOPLE, Scope.OFFLINE_ACCESS.value]),
-    "spa": _preset("Single-page app", _PUBLIC, [GrantType.AUTHORIZATION_CODE.value], _PEOPLE),
+    "spa": _preset("Single-page app", _PUBLIC, _LASTING, [*_PEOPLE, Scope.OFFLINE_ACCESS.value]),
     "native": _preset(
         "Native app",
         _PUBLIC,

@@ -27,6 +27,7 @@ from tokens.tests.stage import Stage
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage, pytest.mark.usefixtures("rs256_key")]
 
 CLIENTS = "/api/v1/clients"
+LASTING = ["authorization_code", "refresh_token"]
 NEW = {"preset": "web", "name": "Wiki", "redirect_uris": [REDIRECT_URI]}
 RIGHTS = {"view_oauthclient": "GET", "add_oauthclient": "POST", "change_oauthclient": "PATCH",
           "delete_oauthclient": "DELETE"}  # fmt: skip
@@ -92,7 +93,7 @@ async def test_by_preset_a_name_and_an_address_are_enough(stage: Stage) -> None:
     ("preset", "more", "expected"),
     [
         ("web", {"redirect_uris": [REDIRECT_URI]}, {"auth_method": "secret", "resource_server": False}),
-        ("spa", {"redirect_uris": [REDIRECT_URI]}, {"auth_method": "none", "require_pkce": True}),
+        ("spa", {"redirect_uris": [REDIRECT_URI]}, {"auth_method": "none", "require_pkce": True, "grants": LASTING}),
         ("machine", {}, {"grants": ["client_credentials"], "scopes": []}),
         ("resource", {}, {"resource_server": True}),
         ("device", {}, {"auth_method": "none"}),
@@ -109,7 +110,7 @@ async def test_each_preset(stage: Stage, preset: str, more: dict[str, Any], expe
 async def test_without_a_preset_people_sign_in_with_it(stage: Stage) -> None:
     """As the command does: a secret, authorization_code and refresh_token."""
     shown = await stage.send("POST", CLIENTS, 201, {"name": "App", "redirect_uris": [REDIRECT_URI]}, stage.root_pair)
-    assert shown["grants"] == ["authorization_code", "refresh_token"]
+    assert shown["grants"] == LASTING
     assert shown["scopes"] == ["openid", "profile", "email", "offline_access"]
 
 
