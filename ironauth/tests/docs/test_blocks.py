@@ -108,7 +108,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "xml": ET.fromstring,
 }
 #: What is compiled or loaded by the test of its page alone, or by nobody here.
-COMPILED = {"", "text", "go", "ts", "tsx", "nginx", "sql", "kotlin", "swift", "java"}
+COMPILED = {"", "text", "go", "ts", "tsx", "nginx", "apache", "sql", "kotlin", "swift", "java"}
 
 
 @pytest.mark.parametrize("language", sorted({block.language for block in ALL}))

@@ -10,6 +10,7 @@ To add one of another language, write a program that talks to us in lines of JSO
 - it reads one line: what the test gives it to work with (issuer, clients, …);
 - ``{"visit": url, "decision": "deny"}`` sends the person's browser somewhere; the answer is the address it ended at
   (``decision`` is "allow" unless it says otherwise);
+- ``{"sign_out": true}`` lets the person sign out here; the answer is the logout token that the client got;
 - ``{"passed": "what held"}`` tells of a step; the test names every step there must be, so that none is left out
   unnoticed;
 - it ends with status 0, or says on stderr what went wrong.

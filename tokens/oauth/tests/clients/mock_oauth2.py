@@ -19,9 +19,9 @@ START_S: Final = 120.0  # on a machine with everything else to do
 MAIN: Final = "no.nav.security.mock.oauth2.StandaloneMockOAuth2ServerKt"
 
 
-def installed(program: str = ".ci/find-mock-oauth2") -> Path:
+def installed(program: str = ".ci/find-mock-oauth2", *arguments: str) -> Path:
     """Return the folder of its libraries, or of what another such program installs; without it skip, or in CI fail."""
-    command = ["sh", program]
+    command = ["sh", program, *arguments]
     found = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=300, check=False)
     if found.returncode != 0:
         fail = pytest.fail if os.environ.get("CI") else pytest.skip

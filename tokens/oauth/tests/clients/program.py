@@ -13,19 +13,21 @@ from typing import Any
 import pytest
 
 from tokens.oauth.tests.clients.provider import Person
+from tokens.oauth.tests.clients.told import Told
 
 HERE = Path(__file__).parent
 JAVASCRIPT, GO, SPRING = HERE / "javascript", HERE / "go", HERE / "spring"
+PARTIES = HERE / "parties"
 PYTHON = HERE / "default" / "python"
 PATIENCE_S = 60.0  # for one program, on a machine with everything else to do
 BUILD_S = 300.0  # Go compiles its own library the first time
 LONGEST_LINE = 1 << 20
 
 
-def node() -> str:
-    """Return the command that runs programs of ``javascript/``; without it or its libraries skip, or in CI fail."""
+def node(folder: Path = JAVASCRIPT) -> str:
+    """Return the command that runs programs of a folder; without it or its libraries skip, or in CI fail."""
     found = shutil.which("node")
-    if found is None or not (JAVASCRIPT / "node_modules" / ".installed-package-lock.json").exists():
+    if found is None or not (folder / "node_modules" / ".installed-package-lock.json").exists():
         _missing("Node.js and its client libraries: sh .ci/find-node does, or says what is missing")
     assert found is not None
     return found
@@ -48,13 +50,18 @@ def go_program(source: Path, folder: Path) -> Path:
     return made
 
 
-def own_python() -> str:
-    """Return the Python of the libraries that have an environment of their own; without it skip, or in CI fail."""
+def own_python(name: str = "relying-parties", folder: Path = PYTHON) -> str:
+    """Return the Python of libraries that have an environment of their own; without it skip, or in CI fail.
+
+    Args:
+        name: The environment's.
+        folder: Where its pins are.
+    """
     kept = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    there = Path(kept, "ironauth-tests", "relying-parties")
-    pins, installed = PYTHON / "requirements.txt", there / ".installed.txt"
+    there = Path(kept, "ironauth-tests", name)
+    pins, installed = folder / "requirements.txt", there / ".installed.txt"
     if not installed.exists() or installed.read_bytes() != pins.read_bytes():
-        _missing("the client libraries of Python: sh .ci/find-relying-parties does, or says what is missing")
+        _missing(f"{name} of Python: sh .ci/find-relying-parties does, or says what is missing")
     return str(there / "bin" / "python")
 
 
@@ -72,15 +79,23 @@ async def start(*command: str | Path) -> Process:
     )
 
 
-async def converse(person: Person, given: Mapping[str, Any], *command: str | Path) -> list[str]:
+async def converse(
+    person: Person, given: Mapping[str, Any], *command: str | Path, told: Told | None = None
+) -> list[str]:
     """Run a program to its end, the person's browser going where it sends it; return the steps that passed.
 
     Fails with what the program said when its status is not 0, and when it takes longer than PATIENCE_S.
+
+    Args:
+        person: Who is signed in.
+        given: What the program works with.
+        command: The program.
+        told: Where its client is told of sign-outs, if it is.
     """
     process = await start(*command)
     try:
         async with asyncio.timeout(PATIENCE_S):
-            steps, said = await asyncio.gather(_steps(process, person, given), _all(process.stderr))
+            steps, said = await asyncio.gather(_steps(process, person, given, told), _all(process.stderr))
             status = await process.wait()
     finally:
         if process.returncode is None:
@@ -90,7 +105,7 @@ async def converse(person: Person, given: Mapping[str, Any], *command: str | Pat
     return steps
 
 
-async def _steps(process: Process, person: Person, given: Mapping[str, Any]) -> list[str]:
+async def _steps(process: Process, person: Person, given: Mapping[str, Any], told: Told | None) -> list[str]:
     steps: list[str] = []
     assert process.stdout is not None
     await tell(process, given)
@@ -98,6 +113,10 @@ async def _steps(process: Process, person: Person, given: Mapping[str, Any]) -> 
         heard = json.loads(line)
         if "passed" in heard:
             steps.append(heard["passed"])
+        elif "sign_out" in heard:
+            assert told is not None
+            await person.sign_out()
+            await tell(process, await told.token())
         else:
             await tell(process, await person.visit(heard["visit"], heard.get("decision", "allow")))
     return steps

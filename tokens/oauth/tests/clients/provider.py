@@ -23,7 +23,9 @@ GONE = "https://app.example.com/signed-out"
 MOST_STEPS = 8  # of one state through our pages; more is a loop
 #: The line of the README that makes a client, from the command's name on.
 CREATE = re.compile(r"^\.venv/bin/python manage\.py (oauth_client create .*)$", re.MULTILINE)
-ENDS = re.compile(r"https://(app|shop)\.example\.com/|com\.example\.shop:/")
+ENDS = re.compile(
+    r"https://(app|shop)\.example\.com/|com\.example\.shop:/|http://(127\.0\.0\.1|localhost):[0-9]+/callback\?"
+)
 
 
 @dataclass
@@ -33,15 +35,20 @@ class Person:
     browser: httpx.AsyncClient
     email: str
 
-    async def visit(self, url: str, decision: str = "allow") -> str:
+    async def visit(self, url: str, decision: str = "allow", ends: re.Pattern[str] = ENDS) -> str:
         """Follow a client's link through every page of ours; return the address at the client it ends at.
 
         A device's link ends at a page of ours that asks nothing more.
+
+        Args:
+            url: The link.
+            decision: What the person says when asked for consent.
+            ends: How the client's addresses begin.
         """
         page = await self.browser.get(url)
         for _ in range(MOST_STEPS):
             location = page.headers.get("location", "")
-            if ENDS.match(location):
+            if ends.match(location):
                 return str(location)
             if location:
                 page = await self.browser.get(urljoin(str(page.url), location))
@@ -50,6 +57,12 @@ class Person:
                 return str(page.url)
             page = await self._filled_in(page, decision)
         raise AssertionError(f"no way out of {page.url}: {page.status_code} {page.text[:2000]}")
+
+    async def sign_out(self) -> None:
+        """Sign out here, where the person confirms it."""
+        page = await self.browser.get("/oauth/logout")
+        ended = await send(self.browser, page, "/oauth/logout")
+        assert ended.status_code == HTTPStatus.OK, ended.text
 
     async def _filled_in(self, page: httpx.Response, decision: str) -> httpx.Response:
         """Send the form that a person would send."""
@@ -77,9 +90,14 @@ class Provider:
         told = {"client_id": str(row.pk)}
         return {**told, "client_secret": secret} if secret else told
 
-    async def default_client(self, redirect_uri: str = REDIRECT_URI) -> dict[str, str]:
-        """Make a client by the line of the README, for an address; return what the line's reader copies from it."""
-        told = await sync_to_async(_by_readme)(redirect_uri)
+    async def default_client(self, redirect_uri: str = REDIRECT_URI, *more: str) -> dict[str, str]:
+        """Make a client by the line of the README, for an address; return what the line's reader copies from it.
+
+        Args:
+            redirect_uri: The address.
+            more: What is added to the line: addresses for signing out.
+        """
+        told = await sync_to_async(_by_readme)(redirect_uri, *more)
         return {name: told[name] for name in ("client_id", "client_secret")}
 
     async def public_client(self, **fields: Any) -> dict[str, Any]:
@@ -87,12 +105,12 @@ class Provider:
         return await self.client(auth_method=OAuthClient.AuthMethod.NONE, **fields)
 
 
-def _by_readme(redirect_uri: str) -> dict[str, Any]:
+def _by_readme(redirect_uri: str, *more: str) -> dict[str, Any]:
     (line,) = CREATE.findall((Path(settings.BASE_DIR) / "README.md").read_text(encoding="utf-8"))
     command, *arguments = shlex.split(line)
     (place,) = [at for at, argument in enumerate(arguments) if argument.startswith("https://")]
     arguments[place] = redirect_uri
     said = StringIO()
-    call_command(command, *arguments, stdout=said, stderr=StringIO())
+    call_command(command, *arguments, *more, stdout=said, stderr=StringIO())
     told: dict[str, Any] = json.loads(said.getvalue())
     return told

@@ -1,4 +1,4 @@
-"""The libraries that sign in with the default client, and the page that is made of their programs."""
+"""The libraries that sign in with the default client, and their programs."""
 
 import json
 import re
@@ -6,20 +6,41 @@ import textwrap
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from tokens.oauth.tests.clients.default import ran
+
 HERE: Final = Path(__file__).resolve().parent
 CLIENTS: Final = HERE.parent
-ROOT: Final = CLIENTS.parents[3]
-PAGE: Final = ROOT / "docs" / "oauth" / "libraries.md"
 SITE: Final = "https://app.example.com"
 FLAGS: Final = re.MULTILINE | re.DOTALL
 #: What a program's user writes: the lines between the two comments.
 LINES: Final = re.compile(r"^[ \t]*(?:#|//) begin: (?P<file>\S+)\n(?P<text>.*?)^[ \t]*(?:#|//) end$", FLAGS)
 PKCE: Final = "PKCE is off unless asked for, and clients here need it"
 REFUSED: Final = "refused: another algorithm"
+#: What a library may do, as its program says it.
+SIGNED_IN: Final = "signed in"
+REFRESHED: Final = "refreshed"
+REVOKED: Final = "revoked"
+SIGNED_OUT: Final = "signed out"
+TOLD: Final = "told of a sign-out"
 
 
 class Library(NamedTuple):
-    """A library. ``program``: below ``clients/``; ``pins``: the file with its version, below it or from the root."""
+    """A library.
+
+    Attributes:
+        name: What people call it.
+        package: Its name where it is published.
+        language: Of its lines.
+        program: Which has its lines, below ``clients/``.
+        pins: The file with its version, below ``clients/``; "" for a package of Debian, of which any version may run.
+        option: What it has to be told.
+        reason: Why.
+        callback: Where it is answered at.
+        public: Whether its client has no secret; of which kind of the admin's then.
+        refused: The step that it refuses.
+        more: What it does apart from signing in, which ``make clients`` tries.
+        apart: Whether ``make clients`` alone tries it.
+    """
 
     name: str
     package: str
@@ -29,8 +50,15 @@ class Library(NamedTuple):
     option: str = "none"
     reason: str = ""
     callback: str = "/callback"
-    public: bool = False
+    public: str = ""
     refused: str = REFUSED
+    more: tuple[str, ...] = ()
+    apart: bool = False
+
+    @property
+    def steps(self) -> list[str]:
+        """What has to pass in ``make clients``."""
+        return sorted([SIGNED_IN, self.refused, *self.more])
 
     @property
     def redirect_uri(self) -> str:
@@ -45,6 +73,8 @@ class Library(NamedTuple):
     @property
     def version(self) -> str:
         """Its version, by the file that pins it. Raises ``ValueError`` when it is not pinned."""
+        if not self.pins:
+            return str(ran.kept()[self.name]["version"])
         text = (CLIENTS / self.pins).read_text(encoding="utf-8")
         if self.language == "js":
             return str(json.loads(text)["packages"][f"node_modules/{self.package}"]["version"])
@@ -62,7 +92,7 @@ class Library(NamedTuple):
         found = LINES.search(self.source.read_text(encoding="utf-8"))
         if found is None:
             raise ValueError(f"{self.program} does not say what its user writes")
-        comment = "#" if self.language == "python" else "//"
+        comment = "//" if self.language in ("js", "go", "java") else "#"
         text = textwrap.dedent(found["text"]).expandtabs(4).strip("\n")
         return f"```{self.language}\n{comment} {found['file']}\n{text}\n```"
 
@@ -70,10 +100,12 @@ class Library(NamedTuple):
 _LOCK: Final = "javascript/package-lock.json"
 _OWN: Final = "default/python/requirements.txt"
 
+_PARTIES: Final = "parties/javascript/package-lock.json"
+
 LIBRARIES: Final = (
     Library(
         "Authlib", "authlib", "python", "default/python/authlib_site.py", _OWN,
-        "`code_challenge_method`", PKCE,
+        "`code_challenge_method`", PKCE, more=(REFRESHED, REVOKED, SIGNED_OUT),
     ),
     Library(
         "mozilla-django-oidc", "mozilla-django-oidc", "python", "default/python/mozilla_django_oidc_site.py", _OWN,
@@ -83,70 +115,74 @@ LIBRARIES: Final = (
     ),
     Library(
         "social-auth-app-django", "social-auth-app-django", "python", "default/python/social_auth_app_django_site.py",
-        _OWN, "`SOCIAL_AUTH_OIDC_USE_PKCE`", PKCE, "/complete/oidc/",
+        _OWN, "`SOCIAL_AUTH_OIDC_USE_PKCE`", PKCE, "/complete/oidc/", more=(REFRESHED,),
     ),
     Library(
         "pyoidc", "oic", "python", "default/python/pyoidc.py", _OWN,
         "`code_challenge`, `authn_method`", f"{PKCE}; it is told how a secret is sent",
-        refused="refused: another nonce",
+        refused="refused: another nonce", more=(REFRESHED, SIGNED_OUT, TOLD),
     ),
     Library(
         "python-jose", "python-jose", "python", "default/python/python_jose.py", _OWN,
         "the key by its `kid`", "it tries every key of a set, and stops at one of a kind that it does not know",
         refused="refused: another key",
     ),
-    Library("openid-client 6", "openid-client", "js", "javascript/default/openid-client-6.mjs", _LOCK),
-    Library("openid-client 5", "openid-client-5", "js", "javascript/default/openid-client-5.mjs", _LOCK),
+    Library(
+        "openid-client 6", "openid-client", "js", "javascript/default/openid-client-6.mjs", _LOCK,
+        more=(REFRESHED, REVOKED, SIGNED_OUT),
+    ),
+    Library(
+        "openid-client 5", "openid-client-5", "js", "javascript/default/openid-client-5.mjs", _LOCK,
+        more=(REFRESHED, REVOKED, SIGNED_OUT),
+    ),
     Library(
         "Auth.js (next-auth 5)", "@auth/core", "js", "javascript/default/auth-js.mjs", _LOCK,
         "`idToken: false`", "names and addresses come from userinfo, not in the ID token", "/auth/callback/ironauth",
     ),
-    Library("oauth4webapi", "oauth4webapi", "js", "javascript/default/oauth4webapi.mjs", _LOCK),
+    Library(
+        "next-auth 4", "next-auth", "js", "parties/javascript/next-auth-4.mjs", _PARTIES,
+        "`checks`, `idToken`, `userinfo`", f"{PKCE}; names and addresses come from userinfo, not in the ID token",
+        "/api/auth/callback/ironauth", apart=True,
+    ),
+    Library(
+        "oauth4webapi", "oauth4webapi", "js", "javascript/default/oauth4webapi.mjs", _LOCK, more=(REFRESHED, REVOKED)
+    ),
     Library(
         "oidc-client-ts", "oidc-client-ts", "js", "javascript/default/oidc-client-ts.mjs", _LOCK,
         "`loadUserInfo`", "names and addresses come from userinfo, not in the ID token",
-        public=True, refused="refused: an answer seen before",
+        public="spa", refused="refused: an answer seen before", more=(REFRESHED, REVOKED, SIGNED_OUT),
+    ),
+    Library(
+        "AppAuth-JS", "@openid/appauth", "js", "parties/javascript/appauth.mjs", _PARTIES,
+        public="native", refused="refused: a code used twice", more=(REFRESHED, REVOKED), apart=True,
     ),
     Library(
         "go-oidc", "github.com/coreos/go-oidc/v3", "go", "go/main.go", "go/go.mod",
         "`oauth2.S256ChallengeOption`, `oauth2.VerifierOption`", PKCE,
+        refused="refused: another audience", more=(REFRESHED, TOLD),
     ),
     Library(
         "zitadel/oidc", "github.com/zitadel/oidc/v3", "go", "go/zitadel/main.go", "go/zitadel/go.mod",
-        "`WithCodeChallenge`, `WithCodeVerifier`", PKCE,
+        "`WithCodeChallenge`, `WithCodeVerifier`", PKCE, more=(REFRESHED, REVOKED, SIGNED_OUT),
     ),
     Library(
         "Nimbus (Java)", "oauth2-oidc-sdk", "java", "java/Nimbus.java", "java/SHA256SUMS",
-        "`codeChallenge`, `CodeVerifier`", PKCE,
+        "`codeChallenge`, `CodeVerifier`", PKCE, more=(REFRESHED, REVOKED, SIGNED_OUT, TOLD),
+    ),
+    Library(
+        "Spring Security", "spring-security-oauth2-client", "java", "parties/spring/Site.java",
+        "parties/spring/SHA256SUMS",
+        callback="/login/oauth2/code/ironauth", refused="refused: another browser's answer",
+        more=(REFRESHED, SIGNED_OUT, TOLD), apart=True,
+    ),
+    Library(
+        "pac4j", "pac4j-oidc", "java", "parties/pac4j/Site.java", "parties/pac4j/SHA256SUMS",
+        callback="/callback?client_name=OidcClient", refused="refused: another browser's answer",
+        more=(REFRESHED, SIGNED_OUT, TOLD), apart=True,
+    ),
+    Library(
+        "mod_auth_openidc", "libapache2-mod-auth-openidc", "apache", "parties/apache/site.conf", "",
+        "`OIDCPKCEMethod`", PKCE, "/redirect", refused="refused: another browser's answer",
+        more=(REFRESHED, REVOKED, SIGNED_OUT, TOLD), apart=True,
     ),
 )  # fmt: skip
-
-INTRODUCTION: Final = """# Client libraries
-
-Each of these signs people in, with the client that one line makes:
-
-```sh
-.venv/bin/python manage.py oauth_client create --name Wiki --redirect-uri https://wiki.example.com/callback
-```
-
-or, where it says *public*, with one of the kind "Single-page app" of the admin. The suite runs the lines below, in
-these versions, against a server whose key set has keys of three kinds and three of RS256: every library that verifies
-finds the right one by its `kid`. The suite also tries that a library refuses what another algorithm or key signed, or
-what answers another request. In the lines, `issuer` is the address of your server. `http` lets a test in without TLS:
-leave it out.
-"""
-
-
-def page() -> str:
-    """Return the page."""
-    rows = [
-        f"| {one.name} | {one.version} | {'public' if one.public else 'by the line'} | {one.option} | {one.reason} |"
-        for one in LIBRARIES
-    ]
-    table = ["| Library | Version | Client | What the library has to be told | Why |", "|---|---|---|---|---|", *rows]
-    sections = [f"## {one.name}\n\n{one.lines}\n" for one in LIBRARIES]
-    return "\n".join([INTRODUCTION, *table, "", *sections])
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")

@@ -24,6 +24,7 @@ type given struct {
 	RedirectURI string                `json:"redirect_uri"`
 	Email       string                `json:"email"`
 	Clients     map[string]registered `json:"clients"`
+	Whole       bool                  `json:"whole"`
 }
 
 var lines = bufio.NewReaderSize(os.Stdin, 1<<16)
@@ -69,14 +70,38 @@ func main() {
 		poll(ctx, provider)
 		return
 	}
+	if with.Whole {
+		whole(ctx, provider, with)
+		return
+	}
 	for _, name := range []string{"default", "basic", "es256", "rs256"} {
 		signIn(ctx, provider, with, with.Clients[name])
 		passed(name)
 	}
 }
 
-// signIn walks through one client's life.
-func signIn(ctx context.Context, provider *oidc.Provider, with given, client registered) {
+// whole has the default client alone, and hears of a sign-out, too.
+func whole(ctx context.Context, provider *oidc.Provider, with given) {
+	client := with.Clients["default"]
+	subject := signIn(ctx, provider, with, client)
+	passed("signed in")
+	passed("refreshed")
+	passed("refused: another audience")
+	say(map[string]bool{"sign_out": true})
+	var token string
+	hear(&token)
+	_, err := provider.Verifier(&oidc.Config{ClientID: "another"}).VerifyLogout(ctx, token)
+	refused(err, "audience")
+	told, err := provider.Verifier(&oidc.Config{ClientID: client.ClientID}).VerifyLogout(ctx, token)
+	must(err)
+	if told.Subject != subject || told.SessionID == "" {
+		must(fmt.Errorf("told of somebody else: %+v", told))
+	}
+	passed("told of a sign-out")
+}
+
+// signIn walks through one client's life, and returns who it is.
+func signIn(ctx context.Context, provider *oidc.Provider, with given, client registered) string {
 	// begin: signin.go
 	config := oauth2.Config{
 		ClientID:     client.ClientID,
@@ -110,6 +135,7 @@ func signIn(ctx context.Context, provider *oidc.Provider, with given, client reg
 	if renewed.RefreshToken == token.RefreshToken || verified(ctx, provider, client, renewed, "") != subject {
 		must(fmt.Errorf("not renewed"))
 	}
+	return subject
 }
 
 // verified returns whom the ID token is about, after everything go-oidc checks, and what its caller has to.

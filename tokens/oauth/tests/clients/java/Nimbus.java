@@ -1,11 +1,15 @@
 // Nimbus (oauth2-oidc-sdk) with the default client.
 import com.nimbusds.jose.JWSAlgorithm;
 import com.nimbusds.jose.util.JSONObjectUtils;
+import com.nimbusds.jwt.JWTParser;
 import com.nimbusds.oauth2.sdk.AuthorizationCode;
 import com.nimbusds.oauth2.sdk.AuthorizationCodeGrant;
+import com.nimbusds.oauth2.sdk.AuthorizationGrant;
+import com.nimbusds.oauth2.sdk.RefreshTokenGrant;
 import com.nimbusds.oauth2.sdk.ResponseType;
 import com.nimbusds.oauth2.sdk.Scope;
 import com.nimbusds.oauth2.sdk.TokenRequest;
+import com.nimbusds.oauth2.sdk.TokenRevocationRequest;
 import com.nimbusds.oauth2.sdk.auth.ClientSecretBasic;
 import com.nimbusds.oauth2.sdk.auth.Secret;
 import com.nimbusds.oauth2.sdk.id.ClientID;
@@ -13,8 +17,10 @@ import com.nimbusds.oauth2.sdk.id.Issuer;
 import com.nimbusds.oauth2.sdk.id.State;
 import com.nimbusds.oauth2.sdk.pkce.CodeChallengeMethod;
 import com.nimbusds.oauth2.sdk.pkce.CodeVerifier;
+import com.nimbusds.oauth2.sdk.token.Tokens;
 import com.nimbusds.openid.connect.sdk.AuthenticationRequest;
 import com.nimbusds.openid.connect.sdk.AuthenticationResponseParser;
+import com.nimbusds.openid.connect.sdk.LogoutRequest;
 import com.nimbusds.openid.connect.sdk.Nonce;
 import com.nimbusds.openid.connect.sdk.OIDCTokenResponse;
 import com.nimbusds.openid.connect.sdk.OIDCTokenResponseParser;
@@ -22,7 +28,9 @@ import com.nimbusds.openid.connect.sdk.UserInfoRequest;
 import com.nimbusds.openid.connect.sdk.UserInfoResponse;
 import com.nimbusds.openid.connect.sdk.claims.UserInfo;
 import com.nimbusds.openid.connect.sdk.op.OIDCProviderMetadata;
+import com.nimbusds.openid.connect.sdk.token.OIDCTokens;
 import com.nimbusds.openid.connect.sdk.validators.IDTokenValidator;
+import com.nimbusds.openid.connect.sdk.validators.LogoutTokenValidator;
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.net.URI;
@@ -108,8 +116,55 @@ public final class Nimbus {
         } catch (com.nimbusds.jose.proc.BadJOSEException error) {
             if (!error.getMessage().contains("algorithm")) throw error;
             say("passed", "refused: another algorithm");
+            if (Boolean.TRUE.equals(given.get("whole"))) whole(given);
             return;
         }
         throw new IllegalStateException("another algorithm was not refused");
+    }
+
+    /** Sign in once more; return the tokens. */
+    private static OIDCTokens tokens(SignIn with) throws Exception {
+        var answer = AuthenticationResponseParser.parse(visit(with.begin())).toSuccessResponse();
+        return (OIDCTokens) asked(with, new AuthorizationCodeGrant(answer.getAuthorizationCode(), with.redirectUri, with.verifier));
+    }
+
+    /** Ask the token endpoint. */
+    private static Tokens asked(SignIn with, AuthorizationGrant grant) throws Exception {
+        var known = new ClientSecretBasic(with.client, with.secret);
+        var request = new TokenRequest(with.provider.getTokenEndpointURI(), known, grant);
+        var response = OIDCTokenResponseParser.parse(request.toHTTPRequest().send());
+        if (!response.indicatesSuccess()) throw new IllegalStateException(response.toErrorResponse().getErrorObject().getCode());
+        return response.toSuccessResponse().getTokens();
+    }
+
+    /** Renew, revoke, sign out, and hear of a sign-out. */
+    private static void whole(Map<String, Object> given) throws Exception {
+        SignIn with = made(given);
+        var renewed = asked(with, new RefreshTokenGrant(tokens(with).getRefreshToken())).getRefreshToken();
+        say("passed", "refreshed");
+        var known = new ClientSecretBasic(with.client, with.secret);
+        var revoke = new TokenRevocationRequest(with.provider.getRevocationEndpointURI(), known, renewed);
+        if (revoke.toHTTPRequest().send().getStatusCode() != 200) throw new IllegalStateException("revocation");
+        try {
+            asked(with, new RefreshTokenGrant(renewed));
+            throw new AssertionError("not revoked");
+        } catch (IllegalStateException error) {
+            if (!"invalid_grant".equals(error.getMessage())) throw error;
+        }
+        say("passed", "revoked");
+        with = made(given);
+        var gone = new URI((String) given.get("gone"));
+        var leaving = new LogoutRequest(with.provider.getEndSessionEndpointURI(), tokens(with).getIDToken(), gone, with.state);
+        if (!visit(leaving.toURI()).toString().equals(gone + "?state=" + with.state)) throw new IllegalStateException("not back");
+        say("passed", "signed out");
+        with = made(given);
+        String subject = tokens(with).getIDToken().getJWTClaimsSet().getSubject();
+        System.out.println("{\"sign_out\": true}");
+        String token = (String) JSONObjectUtils.parse("{\"at\": " + HEARD.readLine() + "}").get("at");
+        var keys = with.provider.getJWKSetURI().toURL();
+        var validator = new LogoutTokenValidator(with.provider.getIssuer(), with.client, JWSAlgorithm.RS256, keys);
+        if (!validator.validate(JWTParser.parse(token)).getSubject().getValue().equals(subject))
+            throw new IllegalStateException("told of somebody else");
+        say("passed", "told of a sign-out");
     }
 }

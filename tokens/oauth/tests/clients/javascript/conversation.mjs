@@ -23,6 +23,12 @@ export async function visit(url, decision = "allow") {
   return new URL(await hear());
 }
 
+/** Let the person sign out at the provider; the logout token that the client got. */
+export async function signOut() {
+  say({ sign_out: true });
+  return await hear();
+}
+
 export function passed(step) {
   say({ passed: step });
 }

@@ -12,8 +12,8 @@ issuer, client_id, client_secret = given["issuer"], given["client_id"], given["c
 urlpatterns: list[Any] = []
 
 
-def signed_in(algorithms: list[str] | None = None) -> str:
-    """Sign in as the views of a site do; return whose email address it is."""
+def registered() -> Any:
+    """Return the provider as a site registers it."""
     # begin: views.py
     from authlib.integrations.django_client import OAuth
 
@@ -26,13 +26,47 @@ def signed_in(algorithms: list[str] | None = None) -> str:
         client_kwargs={"scope": "openid profile email", "code_challenge_method": "S256"},
     )
     # end
-    app, session = oauth.ironauth, {}
+    return oauth.ironauth
+
+
+def signed_in(algorithms: list[str] | None = None) -> str:
+    """Sign in as the views of a site do; return whose email address it is."""
+    app, session = registered(), {}
     if algorithms:
         app.load_server_metadata()["id_token_signing_alg_values_supported"] = algorithms
     url = app.authorize_redirect(_in(session), given["redirect_uri"]).url
     token = app.authorize_access_token(_in(session, visit(url)))
     assert app.userinfo(token=token)["sub"] == token["userinfo"]["sub"]
     return str(app.userinfo(token=token)["email"])
+
+
+def whole() -> None:
+    """Renew, revoke, and sign out."""
+    from authlib.integrations.base_client import OAuthError
+    from authlib.integrations.requests_client import OAuth2Session
+
+    app, session = registered(), {}
+    token = app.authorize_access_token(
+        _in(session, visit(app.authorize_redirect(_in(session), given["redirect_uri"]).url))
+    )
+    metadata = app.load_server_metadata()
+    with OAuth2Session(client_id, client_secret) as http:
+        renewed = http.refresh_token(metadata["token_endpoint"], refresh_token=token["refresh_token"])
+        assert renewed["refresh_token"] != token["refresh_token"]
+        passed("refreshed")
+        assert http.revoke_token(metadata["revocation_endpoint"], token=renewed["refresh_token"]).status_code == 200
+        try:
+            http.refresh_token(metadata["token_endpoint"], refresh_token=renewed["refresh_token"])
+        except OAuthError as error:
+            if error.error == "invalid_grant":
+                passed("revoked")
+    token = app.authorize_access_token(
+        _in(session, visit(app.authorize_redirect(_in(session), given["redirect_uri"]).url))
+    )
+    leaving = _in(session)
+    url = app.logout_redirect(leaving, post_logout_redirect_uri=given["gone"], id_token_hint=token["id_token"]).url
+    assert app.validate_logout_response(_in(session, visit(url)))["post_logout_redirect_uri"] == given["gone"]
+    passed("signed out")
 
 
 def _in(session: dict[str, Any], address: str = "/") -> HttpRequest:
@@ -51,3 +85,5 @@ if __name__ == "__main__":
         signed_in(["ES256"])
     except JoseError:
         passed("refused: another algorithm")
+    if given["whole"]:
+        whole()

@@ -16,6 +16,12 @@ def visit(url: str) -> str:
     return str(hear())
 
 
+def sign_out() -> str:
+    """Let the person sign out at the provider; return the logout token that the client got."""
+    print(json.dumps({"sign_out": True}), flush=True)
+    return str(hear())
+
+
 def passed(step: str) -> None:
     """Tell of a step."""
     print(json.dumps({"passed": step}), flush=True)

@@ -2,7 +2,7 @@
 
 from urllib.parse import urlsplit
 
-from conversation import hear, passed, visit
+from conversation import hear, passed, sign_out, visit
 
 given = hear()
 issuer, client_id, client_secret = given["issuer"], given["client_id"], given["client_secret"]
@@ -62,3 +62,23 @@ if __name__ == "__main__":
     except ValueError as error:
         if str(error) == "another request's ID token":
             passed("refused: another nonce")
+    if given["whole"]:
+        from oic.oic.message import BackChannelLogoutRequest
+
+        url, state, nonce, verifier = begin()
+        finish(urlsplit(visit(url)).query, state, nonce, verifier)
+        before = client.get_token(state=state).refresh_token
+        client.do_access_token_refresh(state=state, authn_method="client_secret_basic")
+        assert client.get_token(state=state).refresh_token != before
+        passed("refreshed")
+        leaving = client.construct_EndSessionRequest(
+            state=state, request_args={"post_logout_redirect_uri": given["gone"], "state": state}
+        )
+        assert visit(leaving.request(client.end_session_endpoint)) == f"{given['gone']}?state={state}"
+        passed("signed out")
+        url, state, nonce, verifier = begin()
+        who = finish(urlsplit(visit(url)).query, state, nonce, verifier)
+        told = BackChannelLogoutRequest(logout_token=sign_out())
+        told.verify(aud=client_id, iss=issuer, keyjar=client.keyjar)
+        assert told["logout_token"]["sub"] == who["sub"]
+        passed("told of a sign-out")

@@ -28,3 +28,16 @@ if __name__ == "__main__":
         sites.signed_in("/login/oidc/", by_form=True)
     except AuthException:
         passed("refused: another algorithm")
+    del settings.SOCIAL_AUTH_OIDC_JWT_ALGORITHMS
+    if given["whole"]:
+        from social_django.models import UserSocialAuth
+        from social_django.utils import load_strategy
+
+        assert sites.signed_in("/login/oidc/", by_form=True) == given["email"]
+        kept = UserSocialAuth.objects.get()
+        before = kept.extra_data["access_token"], kept.extra_data["refresh_token"]
+        kept.refresh_token(load_strategy())
+        kept.refresh_from_db()
+        assert kept.extra_data["access_token"] != before[0]
+        assert kept.extra_data["refresh_token"] != before[1]
+        passed("refreshed")

@@ -20,6 +20,8 @@ type given struct {
 	ClientSecret string `json:"client_secret"`
 	RedirectURI  string `json:"redirect_uri"`
 	Email        string `json:"email"`
+	Whole        bool   `json:"whole"`
+	Gone         string `json:"gone"`
 }
 
 var lines = bufio.NewReader(os.Stdin)
@@ -64,6 +66,12 @@ func finish(ctx context.Context, party rp.RelyingParty, code, verifier string) (
 
 // signedIn walks from the link to who it is.
 func signedIn(ctx context.Context, party rp.RelyingParty) (*oidc.UserInfo, error) {
+	code, verifier := visited(party)
+	return finish(ctx, party, code, verifier)
+}
+
+// visited walks from the link to the code.
+func visited(party rp.RelyingParty) (string, string) {
 	state, verifier := oauth2.GenerateVerifier(), oauth2.GenerateVerifier()
 	say("visit", begin(party, state, verifier))
 	var callback string
@@ -73,7 +81,42 @@ func signedIn(ctx context.Context, party rp.RelyingParty) (*oidc.UserInfo, error
 	if answer.Query().Get("state") != state {
 		must(fmt.Errorf("not the answer to this request: %s", callback))
 	}
-	return finish(ctx, party, answer.Query().Get("code"), verifier)
+	return answer.Query().Get("code"), verifier
+}
+
+// tokensOf signs in once more.
+func tokensOf(ctx context.Context, party rp.RelyingParty) *oidc.Tokens[*oidc.IDTokenClaims] {
+	code, verifier := visited(party)
+	tokens, err := rp.CodeExchange[*oidc.IDTokenClaims](ctx, code, party, rp.WithCodeVerifier(verifier))
+	must(err)
+	return tokens
+}
+
+// whole renews, revokes and signs out.
+func whole(ctx context.Context, with given) {
+	party, err := provider(ctx, with.Issuer, with.ClientID, with.ClientSecret, with.RedirectURI)
+	must(err)
+	tokens := tokensOf(ctx, party)
+	renewed, err := rp.RefreshTokens[*oidc.IDTokenClaims](ctx, party, tokens.RefreshToken, "", "")
+	must(err)
+	if renewed.RefreshToken == tokens.RefreshToken {
+		must(fmt.Errorf("not renewed"))
+	}
+	say("passed", "refreshed")
+	must(rp.RevokeToken(ctx, party, renewed.RefreshToken, "refresh_token"))
+	if _, err = rp.RefreshTokens[*oidc.IDTokenClaims](ctx, party, renewed.RefreshToken, "", ""); err == nil {
+		must(fmt.Errorf("not revoked"))
+	}
+	say("passed", "revoked")
+	url, err := rp.EndSession(ctx, party, tokensOf(ctx, party).IDToken, with.Gone, "bye", "", nil)
+	must(err)
+	say("visit", url.String())
+	var back string
+	hear(&back)
+	if back != with.Gone+"?state=bye" {
+		must(fmt.Errorf("not back after signing out: %s", back))
+	}
+	say("passed", "signed out")
 }
 
 func main() {
@@ -95,4 +138,7 @@ func main() {
 		must(fmt.Errorf("another algorithm was not refused"))
 	}
 	say("passed", "refused: another algorithm")
+	if with.Whole {
+		whole(ctx, with)
+	}
 }

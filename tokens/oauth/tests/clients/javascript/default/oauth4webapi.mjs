@@ -2,7 +2,7 @@
 import { assert, passed, refused, run, visit } from "../conversation.mjs";
 const oauth = await import("oauth4webapi"); // after conversation.mjs has made Node.js 18 ready for it
 
-await run(async ({ issuer, client_id, client_secret, redirect_uri, email }) => {
+await run(async ({ issuer, client_id, client_secret, redirect_uri, email, whole }) => {
   const http = { [oauth.allowInsecureRequests]: true };
   // begin: signin.mjs
   const address = new URL(issuer);
@@ -43,4 +43,19 @@ await run(async ({ issuer, client_id, client_secret, redirect_uri, email }) => {
   const other = { client_id, id_token_signed_response_alg: "ES256" };
   await refused(visit(again.url).then((back) => finish(back, again, other)), "alg");
   passed("refused: another algorithm");
+  if (!whole) return;
+
+  const third = await begin();
+  const answer = oauth.validateAuthResponse(as, client, await visit(third.url), third.state);
+  const redeemed = await oauth.authorizationCodeGrantRequest(as, client, auth, answer, redirect_uri, third.verifier, http);
+  const tokens = await oauth.processAuthorizationCodeResponse(as, client, redeemed);
+  async function renew(token) {
+    return await oauth.processRefreshTokenResponse(as, client, await oauth.refreshTokenGrantRequest(as, client, auth, token, http));
+  }
+  const renewed = await renew(tokens.refresh_token);
+  assert(renewed.refresh_token !== tokens.refresh_token, "renewed");
+  passed("refreshed");
+  await oauth.processRevocationResponse(await oauth.revocationRequest(as, client, auth, renewed.refresh_token, http));
+  await refused(renew(renewed.refresh_token), "invalid_grant");
+  passed("revoked");
 });

@@ -2,7 +2,7 @@
 import { assert, passed, refused, run, visit } from "../conversation.mjs";
 const { Issuer, generators } = (await import("openid-client-5")).default;
 
-await run(async ({ issuer, client_id, client_secret, redirect_uri, email }) => {
+await run(async ({ issuer, client_id, client_secret, redirect_uri, email, whole, gone }) => {
   // begin: signin.mjs
   const provider = await Issuer.discover(issuer);
   const client = new provider.Client({ client_id, client_secret, redirect_uris: [redirect_uri], response_types: ["code"] });
@@ -31,4 +31,20 @@ await run(async ({ issuer, client_id, client_secret, redirect_uri, email }) => {
   const again = begin();
   await refused(visit(again.url).then((back) => finish(back.href, again.checks, other)), "unexpected JWT alg");
   passed("refused: another algorithm");
+  if (!whole) return;
+
+  async function tokens() {
+    const { url, checks } = begin();
+    return await client.callback(redirect_uri, client.callbackParams((await visit(url)).href), checks);
+  }
+  const first = await tokens();
+  const renewed = await client.refresh(first);
+  assert(renewed.claims().sub === first.claims().sub && renewed.refresh_token !== first.refresh_token, "renewed");
+  passed("refreshed");
+  await client.revoke(renewed.refresh_token);
+  await refused(client.refresh(renewed.refresh_token), "invalid_grant");
+  passed("revoked");
+  const asked = { id_token_hint: await tokens(), post_logout_redirect_uri: gone, state: "bye" };
+  assert((await visit(client.endSessionUrl(asked))).href === `${gone}?state=bye`, "back after signing out");
+  passed("signed out");
 });

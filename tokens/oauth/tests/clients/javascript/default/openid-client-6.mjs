@@ -2,7 +2,7 @@
 import { assert, passed, refused, run, visit } from "../conversation.mjs";
 const client = await import("openid-client"); // after conversation.mjs has made Node.js 18 ready for it
 
-await run(async ({ issuer, client_id, client_secret, redirect_uri, email }) => {
+await run(async ({ issuer, client_id, client_secret, redirect_uri, email, whole, gone }) => {
   const http = { execute: [client.allowInsecureRequests, client.enableNonRepudiationChecks] };
   // begin: signin.mjs
   const config = await client.discovery(new URL(issuer), client_id, client_secret, undefined, http);
@@ -33,4 +33,20 @@ await run(async ({ issuer, client_id, client_secret, redirect_uri, email }) => {
   const again = await begin();
   await refused(client.authorizationCodeGrant(other, await visit(again.url), again.checks), "alg");
   passed("refused: another algorithm");
+  if (!whole) return;
+
+  async function tokens() {
+    const { url, checks } = await begin();
+    return await client.authorizationCodeGrant(config, await visit(url), checks);
+  }
+  const first = await tokens();
+  const renewed = await client.refreshTokenGrant(config, first.refresh_token);
+  assert(renewed.claims().sub === first.claims().sub && renewed.refresh_token !== first.refresh_token, "renewed");
+  passed("refreshed");
+  await client.tokenRevocation(config, renewed.refresh_token);
+  await refused(client.refreshTokenGrant(config, renewed.refresh_token), "invalid_grant");
+  passed("revoked");
+  const asked = { id_token_hint: (await tokens()).id_token, post_logout_redirect_uri: gone, state: "bye" };
+  assert((await visit(client.buildEndSessionUrl(config, asked))).href === `${gone}?state=bye`, "back after signing out");
+  passed("signed out");
 });

@@ -1,0 +1,30 @@
+"""Libraries of JavaScript that the gate leaves out: next-auth 4 and AppAuth, each with its client."""
+
+import pytest
+
+from ironauth import settings_test
+from tokens.clients.presets import PRESETS
+from tokens.oauth.tests.clients.default import ran
+from tokens.oauth.tests.clients.default.libraries import LIBRARIES
+from tokens.oauth.tests.clients.program import PARTIES, converse, node
+from tokens.oauth.tests.clients.provider import Provider
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+async def test_libraries_of_javascript(provider: Provider) -> None:
+    """One server for both."""
+    command = node(PARTIES / "javascript")
+    for library in LIBRARIES:
+        if library.apart and library.language == "js":
+            uri = library.redirect_uri
+            if library.public == "native":  # it listens on a port of the person's device
+                uri = f"http://127.0.0.1:{settings_test._free_port()}/callback"
+                fields = {**PRESETS["native"].initial, "redirect_uris": ["http://127.0.0.1/callback"]}
+                client = await provider.client(**fields)
+            else:
+                client = await provider.default_client(uri)
+            given = {"issuer": provider.issuer, "redirect_uri": uri, "email": provider.person.email, **client}
+            steps = await converse(provider.person, given, command, library.source)
+            ran.keep(library.name, library.version, steps)
+            assert sorted(steps) == library.steps, library.name
