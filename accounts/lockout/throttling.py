@@ -30,7 +30,7 @@ from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.http.client_context import ClientContext, client_network
 from ironauth.infrastructure.ratelimit import lockout
 from ironauth.infrastructure.ratelimit.lockout import FREE_FAILURES, Count, Reserved
-from ironauth.infrastructure.ratelimit.window import RateLimitHit, Refusal
+from ironauth.infrastructure.ratelimit.window import RateLimitHit, Refusal, wait_now_s
 from ironauth.infrastructure.telemetry.logs import get_logger
 
 #: Consecutive failures of one password, by who tries; together ``MAX_FAILURES``. Each share is enough for typing
@@ -184,6 +184,19 @@ async def release_windows(attempt: Attempt | None) -> None:
     """Take a right password off the counts in Redis; ``reset_counters`` does the rest. The try counts until then."""
     if attempt is not None:
         await rate_limits.give_back_to_redis(attempt.windows)
+
+
+def network_wait_s(address: str) -> int:
+    """Return how many seconds sign-ins from this address have to wait because of all that failed there; 0 for none.
+
+    Counts nothing. Blocking; a query, two for an IPv6 address.
+
+    Args:
+        address: The client's IP address; "" where it is not known.
+    """
+    if not settings.IRONAUTH_THROTTLE:
+        return 0
+    return max((wait_now_s(asked) for asked in rate_limits.client_questions(SIGN_IN, address)), default=0)
 
 
 # ------------------------------------------------------------------ everything else

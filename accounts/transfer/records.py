@@ -47,7 +47,7 @@ class Reason(_Coded):
 
 
 class Note(_Coded):
-    """What of an imported person stays behind."""
+    """What of an imported person stays behind, or keeps them out at first."""
 
     NO_PASSWORD = "no_password", "no password: they choose one by mail"
     HASH_UNKNOWN = UnusableHashError.UNKNOWN, "password hash of an unknown format: they choose a password by mail"
@@ -66,6 +66,8 @@ class Note(_Coded):
     IDENTITY = "identity", "an identity at another provider: they link it anew"
     REQUIRED_ACTION = "required_action", "a duty there, such as choosing another password: ask it of them here"
     ATTRIBUTES = "attributes", "attributes, roles or groups"
+    UNCONFIRMED = "unconfirmed", "an address that nobody has confirmed: they do it before they sign in"
+    INACTIVE = "inactive", "deactivated there, and here: staff activate them"
 
 
 _NOTES: Final[dict[str, Note]] = {note.value: note for note in Note}

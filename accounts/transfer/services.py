@@ -112,6 +112,10 @@ def judged(person: Person, seen: set[bytes]) -> Person | Refused:
     secret = person.totp_secret
     if secret is not None and not LEAST_SECRET_BYTES <= len(secret) <= MOST_SECRET_BYTES:
         secret, notes = None, notes | {Note.TOTP_SECRET}
+    if not person.email_verified and emails.is_proof_awaited(None):
+        notes |= {Note.UNCONFIRMED}
+    if not person.is_active:
+        notes |= {Note.INACTIVE}
     return Person(
         external_id=person.external_id,
         email=email,

@@ -4,6 +4,7 @@ import uuid
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+import msgspec
 from django.conf import settings
 from django.db.models import QuerySet, Value
 from django.db.models.functions import Coalesce
@@ -34,12 +35,15 @@ _NEW_DEVICE: Final = (
     f"{throttling.KNOWN_S // 86_400} days. Known ones have counts of their own."
 )
 _DAY: Final = timedelta(days=1)
+_TOO_MANY: Final = "too many sign-ins failed there, on whatever accounts. A known browser need not."
+MOST_NETWORKS: Final = 3  # of the last tries; each may cost two queries
+MOST_TRIES: Final = 50  # looked at for their networks
 TOLD_FROM: Final = 3  # wrong passwords since the last sign-in; fewer are everybody's
 MOST_FAILURES: Final = 1_000  # failures looked at; beyond it the figures are the least there were
 
 
 def verdict_of(user_id: uuid.UUID) -> Verdict:
-    """Return whether somebody can sign in now, and the first reason against it. At most eleven queries.
+    """Return whether somebody can sign in now, and the first reason against it. At most eighteen queries.
 
     Raises:
         NotFound: There is no such user.
@@ -47,7 +51,12 @@ def verdict_of(user_id: uuid.UUID) -> Verdict:
     user = User.objects.select_related("pending_deletion").filter(pk=user_id).first()
     if user is None:
         raise NotFound
-    return _state(user) or _lockout(user) or _verdict(Code.CAN_SIGN_IN, _how(user), **_wrong_lately(user))
+    verdict = _state(user)
+    if verdict is not None:
+        return verdict
+    verdict = _lockout(user) or _verdict(Code.CAN_SIGN_IN, _how(user), **_wrong_lately(user))
+    more = " ".join(filter(None, (verdict.more, _full_networks(user.pk))))
+    return msgspec.structs.replace(verdict, more=more)
 
 
 def forgive_failures(*, user_id: uuid.UUID, actor_id: uuid.UUID) -> None:
@@ -172,6 +181,20 @@ def _wrong_lately(user: User) -> dict[str, Any]:
         "networks": networks,
         "more": f"{told} since {_time(wrong[-1].at)}, the latest at {_time(wrong[0].at)}, {last}.",
     }
+
+
+def _full_networks(user_id: uuid.UUID) -> str:
+    """Return which networks of a person's last tries have to wait, because too many failed there. At most 7 queries."""
+    tries = _about(user_id).filter(pk__gte=first_id_at(clock.now() - _DAY)).order_by("-pk")
+    addresses = tries.values_list("address", flat=True)[:MOST_TRIES]
+    lately = {client_network(address): address for address in addresses if address}
+    told = []
+    for network, address in list(lately.items())[:MOST_NETWORKS]:
+        wait_s = throttling.network_wait_s(address)
+        if wait_s:
+            until = _time(clock.now() + timedelta(seconds=wait_s))
+            told.append(f"Tries from {network}, as the last ones were, must wait until {until}: {_TOO_MANY}")
+    return " ".join(told)
 
 
 def _about(user_id: uuid.UUID) -> QuerySet[AuditEvent]:

@@ -15,6 +15,7 @@ from accounts.transfer.streams import records_of
 
 _SUPPORTED_APP: Final = {"subType": "totp", "digits": 6, "period": 30, "algorithm": "HmacSHA1"}
 _VERSIONS: Final = {"1.0": 16, "1.3": 19}
+_PROFILE: Final = ("locale", "zoneinfo")  # attributes that an account here has a place for
 _USERS: Final = re.compile(r".+-users-\d+\.json")
 
 
@@ -71,14 +72,15 @@ def _profile(row: dict[str, Any]) -> dict[str, str]:
     """Return the names, and what the realm keeps as attributes: lists of values."""
     kept = row.get("attributes") or {}
     firsts = {name: values[0] for name, values in kept.items() if isinstance(values, list) and values}
-    told = {name: firsts.get(name) for name in ("locale", "zoneinfo")}
+    told = {name: firsts.get(name) for name in _PROFILE}
     return profile_of({**row, **told}, given_name="firstName", family_name="lastName", preferred_username="username")
 
 
 def _has_attributes(row: dict[str, Any]) -> bool:
-    """Return whether somebody has more than what Keycloak gives everybody: the realm's default roles."""
+    """Return whether somebody has more than what comes along, and than what Keycloak gives everybody: default roles."""
+    kept = [name for name in row.get("attributes") or {} if name not in _PROFILE]
     roles = [role for role in row.get("realmRoles") or () if not role.startswith("default-roles-")]
-    return bool(row.get("attributes") or row.get("groups") or roles)
+    return bool(kept or row.get("groups") or roles)
 
 
 def _password(credential: dict[str, Any]) -> tuple[str | None, frozenset[Note]]:

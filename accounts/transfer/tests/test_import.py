@@ -9,6 +9,7 @@ import bcrypt
 import pytest
 from asgiref.sync import async_to_sync
 from django.core.management import CommandError, call_command
+from pytest_django import Settings
 
 from accounts.audit import recording as audit
 from accounts.audit.models import AuditEvent
@@ -62,7 +63,19 @@ def test_people_keep_what_they_had(run: Import) -> None:
     assert totp.as_text(totp.unseal(factor.master_key_id, bytes(factor.sealed), first.pk)) == SECRET
     assert (second.is_active, second.email_verified_at, second.has_usable_password()) == (False, None, False)
     event = AuditEvent.objects.get(event=Event.USERS_IMPORTED)
-    assert event.details["counts"] == ["created: 2", "no_password: 1"]
+    assert event.details["counts"] == ["created: 2", "inactive: 1", "no_password: 1"]
+
+
+@pytest.mark.parametrize(("verification", "told"), [("required", ["unconfirmed"]), ("optional", [])])
+def test_who_is_kept_out_at_first_is_reported(
+    run: Import, tmp_path: Path, settings: Settings, verification: str, told: list[str]
+) -> None:
+    """Addresses that nobody has confirmed, where they have to be, and people who are deactivated."""
+    settings.IRONAUTH_EMAIL_VERIFICATION = verification
+    known = {"password_hash": BCRYPT}
+    run(row(1, **known), row(2, email_verified=False, **known), row(3, is_active=False, **known))
+    lines = map(json.loads, (tmp_path / "report.jsonl").read_text().splitlines())
+    assert [line["notes"] for line in lines] == [[], told, ["inactive"]]
 
 
 @pytest.mark.parametrize("value", [True, ["Ann"], {"a": 1}, "a\x00b", "\u202eann", "\ud800", "\u200b", "x" * 151])

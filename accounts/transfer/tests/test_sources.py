@@ -152,6 +152,8 @@ def test_keycloak_app_of_another_form_stays_behind(tmp_path: Path) -> None:
         ({"requiredActions": ["UPDATE_PASSWORD"]}, {Note.REQUIRED_ACTION}),
         ({"requiredActions": [], "attributes": {}, "groups": [], "realmRoles": ["default-roles-shop"]}, set()),
         ({"attributes": {"plan": ["pro"]}}, {Note.ATTRIBUTES}),
+        ({"attributes": {"locale": ["de"], "zoneinfo": ["Europe/Berlin"]}}, set()),
+        ({"attributes": {"locale": ["de"], "plan": ["pro"]}}, {Note.ATTRIBUTES}),
         ({"groups": ["/staff"]}, {Note.ATTRIBUTES}),
         ({"realmRoles": ["default-roles-shop", "editor"]}, {Note.ATTRIBUTES}),
     ],

@@ -19,7 +19,7 @@ from accounts.audit.models import AuditEvent
 from accounts.audit.recording import Event, Outcome
 from accounts.conftest import MakeUser
 from accounts.federation.models import Identity, UpstreamProvider
-from accounts.lockout import throttling
+from accounts.lockout import rate_limits, throttling
 from accounts.mfa.passkeys.models import Passkey
 from accounts.privacy import export
 from accounts.privacy import units as deletions
@@ -30,6 +30,7 @@ from conftest import PASSWORD
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.ids import new_id
 from ironauth.infrastructure.models import ThrottleFailures
+from ironauth.infrastructure.ratelimit import window as sliding_window
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -153,6 +154,47 @@ def test_wrong_passwords_that_keep_nobody_out_are_told(ann: User) -> None:
         assert f", the last {what} at " in of(ann).more
         assert of(ann).failures == 3
     with clock.shifted(86_401):
+        assert of(ann).more == ""
+
+
+def _full(address: str, failures: int) -> None:
+    """Count failed sign-ins of this address, on whatever accounts."""
+    for asked in rate_limits.client_questions(rate_limits.SIGN_IN, address):
+        for _ in range(failures):
+            sliding_window.take_in_database(asked)
+
+
+def test_a_network_that_must_wait_is_told(ann: User, settings: Settings, throttled: None, still_clock: float) -> None:
+    """Where this person's tries came from, and only when it is full; it is told beside all else there is."""
+    settings.IRONAUTH_THROTTLE_SIGNIN_FAILURES = 5
+    _full("192.0.2.1", 4)
+    _full("198.51.100.9", 5)
+    _typed(ann, 1)
+    assert of(ann).more == ""
+    _full("192.0.2.1", 1)
+    verdict = of(ann)
+    assert verdict.code is Code.CAN_SIGN_IN
+    assert verdict.more.startswith("Tries from 192.0.2.1, as the last ones were, must wait until ")
+    assert "on whatever accounts" in verdict.more
+    assert "198.51.100.9" not in verdict.more
+    _typed(ann, 1, address="198.51.100.9")
+    assert of(ann).more.count("must wait until") == 2
+    failed(ann, 12, wait_s=60)
+    assert of(ann).more.startswith("A new device is ")
+    assert "Tries from 192.0.2.1," in of(ann).more
+    settings.IRONAUTH_THROTTLE = False
+    assert "Tries from" not in of(ann).more
+
+
+def test_another_persons_network_is_not_told(ann: User, settings: Settings, throttled: None) -> None:
+    """Nor is one that somebody else has filled, nor one of more than a day ago."""
+    settings.IRONAUTH_THROTTLE_SIGNIN_FAILURES = 5
+    _typed(User.objects.create_user("bob@example.com", PASSWORD), 1)
+    _full("192.0.2.1", 5)
+    assert of(ann).more == ""
+    _typed(ann, 1)
+    with clock.shifted(86_401):
+        _full("192.0.2.1", 5)
         assert of(ann).more == ""
 
 

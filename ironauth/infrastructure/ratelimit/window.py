@@ -48,6 +48,8 @@ return 1
 """
 
 
+_FIELDS: Final = ("slot", "count", "previous")
+
 #: A row counts for the present window when it was begun in this one, or in the next by a clock that is ahead.
 _PRESENT: Final = "t.slot IN (excluded.slot, excluded.slot + 1)"
 _JUST_OVER: Final = "t.slot = excluded.slot - 1"
@@ -142,6 +144,23 @@ def take_in_database(asked: RateLimitHit) -> Slot | Refusal:
     return Refusal(wait_s(asked, _counts(asked.key)))
 
 
+def wait_now_s(asked: RateLimitHit) -> int:
+    """Return after how many whole seconds there is a place, 0 for now; none is taken. Blocking; at most one query.
+
+    It asks where a place would be taken: Redis, or the database where that does not answer.
+
+    Args:
+        asked: What would be asked of a try.
+    """
+    remote = token_cache().remote
+    answer = remote.attempt(lambda redis: redis.hmget(_name(remote, asked.key), _FIELDS), None) if remote else None
+    if answer is None:
+        found = _counts(asked.key)
+    else:
+        found = None if None in answer else Counts(*(int(part) for part in answer))
+    return 0 if found is None or _has_room(asked, found) else wait_s(asked, found)
+
+
 async def give_back_to_redis(taken: Slot) -> None:
     """Give a place back that was taken in Redis; one that cannot be given back counts until its window is over."""
     remote = token_cache().remote
@@ -181,6 +200,16 @@ def wait_s(asked: RateLimitHit, found: Counts | None) -> int:
     else:  # only after this window; there its count is the previous one
         wait = (1 - elapsed + 1 - room / count) * asked.window_s
     return max(1, math.ceil(wait))
+
+
+def _has_room(asked: RateLimitHit, found: Counts) -> bool:
+    """Return whether one more fits, as the statements above judge it."""
+    slot, count, previous = found
+    if slot == asked.slot - 1:
+        count, previous = 0, count
+    elif slot not in (asked.slot, asked.slot + 1):
+        return True
+    return previous * asked.weight + count + 1 <= asked.limit
 
 
 def _taking(remote: "RedisClient", asked: RateLimitHit) -> tuple[Any, ...]:

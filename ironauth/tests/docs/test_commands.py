@@ -69,8 +69,8 @@ def test_moving_in(tmp_path: Path) -> None:
 
 @pytest.mark.live
 @pytest.mark.django_db(transaction=True)
-def test_moving_in_from_each_system(tmp_path: Path) -> None:
-    """Each command finds the one person of a small export of that system, and writes nothing."""
+def test_moving_in_from_each_system(tmp_path: Path, rs256_key: str) -> None:
+    """Each import finds the one person of a small export of that system, and writes nothing; the client is made."""
     django = {"email": EMAIL, "password": f"bcrypt${BCRYPT}", "is_active": True}
     columns = "id,email,encrypted_password,email_confirmed_at,created_at,raw_user_meta_data,banned_until,deleted_at"
     wrote(tmp_path, "people.json", [{"model": "auth.user", "pk": 7, "fields": django}])
@@ -104,6 +104,8 @@ def test_moving_in_from_each_system(tmp_path: Path) -> None:
             said = run(guide.block(f"{IMPORT} {start_of}"), tmp_path, SITE_DATABASE_URL=f"sqlite:///{site}")
             assert said.startswith("1 records, nothing written (dry run)\n"), said
             assert "        1  would be created" in said, said
+        client = json.loads(commands(guide.block(CREATE), tmp_path))
+        assert (client["auth_method"], client["trusted"]) == ("none", True)
     assert not User.objects.exists()
 
 

@@ -77,6 +77,26 @@ async def test_the_last_place_and_the_wait_for_the_next(take: Take, set_clock: S
     assert isinstance(await take("b"), Slot)  # another key has its own count
 
 
+async def test_the_wait_is_told_without_a_try(take: Take, set_clock: SetClock) -> None:
+    """As a refused try is told it, in the next window and after it too; asking takes no place."""
+
+    async def told() -> int:
+        return await database().read(sliding_window.wait_now_s, hit("w", limit=LIMIT, window_s=WINDOW_S))
+
+    set_clock(45)
+    for _ in range(LIMIT):
+        assert await told() == 0
+        assert isinstance(await take("w"), Slot)
+    for seconds, wait_s in ((45, 21), (45 + 20, 1), (45 + 21, 0), (180, 0)):
+        set_clock(seconds)
+        assert await told() == wait_s
+        if wait_s:
+            assert await take("w") == Refusal(wait_s)
+    set_clock(45 + 21)
+    assert isinstance(await take("w"), Slot)
+    assert await told() == 6
+
+
 async def test_parallel_callers_share_the_places(take: Take) -> None:
     """Of forty at once exactly ten are let in."""
     found = await asyncio.gather(*(take("p") for _ in range(40)))
