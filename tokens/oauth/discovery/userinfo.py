@@ -139,7 +139,8 @@ async def answered(token: str | None, proves: bool, request: HttpRequest) -> Use
     client = await clients.find(client_id)
     if client is None or not client.userinfo_signed_response_alg:
         return said
-    return HttpResponse(await signed(client, said), content_type=MEDIA)
+    # `Vary` keeps the hot lane from repeating it: the key that has signed it may be dropped, the token's another.
+    return HttpResponse(await signed(client, said), content_type=MEDIA, headers={"Vary": "Authorization"})
 
 
 async def signed(client: Client, said: UserInfo) -> str:

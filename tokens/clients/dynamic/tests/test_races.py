@@ -13,6 +13,9 @@ from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.db.unit_of_work import database
 from tokens.clients import units as client_units
 from tokens.clients.dynamic import units
+from tokens.clients.fetched import units as logos
+from tokens.clients.fetched.models import ClientLogo
+from tokens.clients.fetched.units import Picture
 from tokens.clients.models import OAuthClient
 from tokens.oauth import unused_clients
 from tokens.oauth.tests.material import make_public_client
@@ -44,6 +47,17 @@ async def test_the_last_uses_of_a_token(api: httpx.AsyncClient, settings: Settin
     _, token = await make(label="Team", uses=2, expires_at=ends, actor_id=None)
     assert await at_once(api, Authorization=f"Bearer {token}") == [201] * 2 + [401] * 6
     assert await OAuthClient.objects.acount() == 2
+
+
+async def test_logos_at_once() -> None:
+    """Workers that have fetched a logo at the same time keep one copy; of an address that has changed, none."""
+    client = await sync_to_async(make_public_client)(logo_uri="https://app.example.com/l.png")
+    pictures = [Picture("image/png", bytes([at])) for at in range(AT_ONCE)]
+    uris = (client.logo_uri, "https://app.example.com/before.png")
+    keep = database().write
+    await asyncio.gather(*(keep(logos.keep, client.pk, uri, one) for one in pictures for uri in uris))
+    kept = await ClientLogo.objects.aget()
+    assert (kept.uri, bytes(kept.content) in [one.content for one in pictures]) == (client.logo_uri, True)
 
 
 async def test_verified_while_it_expires() -> None:

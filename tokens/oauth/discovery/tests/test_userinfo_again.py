@@ -115,6 +115,21 @@ async def test_unusual_requests_are_answered_alike(api: httpx.AsyncClient, token
         assert (await asked(api, **request)).status_code == status, request
 
 
+async def test_signed_answers_are_not_repeated(
+    api: httpx.AsyncClient, client: OAuthClient, token: str, rs256_key: str, api_lane: list[str]
+) -> None:
+    """A client that changes to signed ones gets them at once, each from the view: their key may be dropped."""
+    headers = {"Authorization": f"Bearer {token}"}
+    assert (await asked(api, headers=headers)).headers["content-type"] == "application/json"
+    client.userinfo_signed_response_alg = "RS256"
+    await sync_to_async(client.save)()
+    api_lane.clear()
+    for _ in range(3):
+        answer = await api.get(USERINFO, headers=headers)
+        assert (answer.status_code, answer.headers["content-type"]) == (200, "application/jwt")
+    assert api_lane == [USERINFO] * 3
+
+
 class Change:
     """What may change while the answer is remembered, made with the product's own means."""
 
