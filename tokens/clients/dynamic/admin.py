@@ -34,7 +34,7 @@ else:
     ModelForm = forms.ModelForm
 
 FIELDS: Final = ("label", "uses", "days", NEW_ID)
-FACTS: Final = ("label", "state", "left", "made", "until", "clients")
+FACTS: Final = ("owner", "state", "left", "made", "until", "clients")
 
 
 class RegistrationTokenForm(ModelForm):
@@ -95,12 +95,12 @@ class RegistrationTokenAdmin(CheckedSelection, MadeOnce, ReadOnly, admin.ModelAd
     made_already = "This token has been made already, and is not shown again: end it, and make another."
     lookups = frozenset({"state"})
     hidden = ("digest",)
-    list_display = ("label", "state", "left", "registered", "made", "until")
+    list_display = ("owner", "state", "left", "registered", "made", "until")
     list_filter = (StateFilter,)
     sortable_by = ()
     list_per_page = 50
     show_facets = admin.ShowFacets.NEVER
-    readonly_fields = ("state", "made", "until", "clients")
+    readonly_fields = ("owner", "state", "made", "until", "clients")
     actions = ("end_tokens",)
 
     has_view_permission = holds(VIEW_CLIENTS)
@@ -166,6 +166,11 @@ class RegistrationTokenAdmin(CheckedSelection, MadeOnce, ReadOnly, admin.ModelAd
             "end it and make another.",
             lines=(("token", obj.shown), ("address", f"{settings.IRONAUTH_ISSUER}/oauth/register")),
         )
+
+    @admin.display(description="for")
+    def owner(self, row: RegistrationToken) -> str:
+        """Return who got it."""
+        return row.label
 
     @admin.display(description="state")
     def state(self, row: RegistrationToken) -> str:
