@@ -9,6 +9,8 @@ from urllib.parse import urlsplit
 ACCESS_ALGORITHMS = ("EdDSA", "Ed25519")
 #: ID tokens and logout tokens are signed as the client was registered.
 ID_ALGORITHMS = (*ACCESS_ALGORITHMS, "ES256", "RS256")
+#: What to do where the server is to be asked about tokens and nobody may ask it.
+NOBODY_ASKS = "the server is asked by client_id and client_secret of a client made with --resource-server"
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -61,6 +63,11 @@ class Config:
             raise ValueError("leeway_s, refetch_s and introspection_s must not be negative, introspections at least 1")
         if not 0 < self.keys_s <= self.stale_s or self.timeout_s <= 0:
             raise ValueError("timeout_s and keys_s must be positive, stale_s not less than keys_s")
+
+    @property
+    def may_ask(self) -> bool:
+        """Whether there is a client that may ask the server about tokens (RFC 7662)."""
+        return bool(self.client_id and self.client_secret)
 
     @property
     def expected_audience(self) -> str:

@@ -3,10 +3,11 @@
 ``IronAuthAuthentication`` asks the database for nothing. ``LocalUserAuthentication`` gives this site's users.
 """
 
-from collections.abc import Iterable, Mapping
+import logging
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Any
+from typing import Any, ClassVar
 
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.exceptions import APIException, AuthenticationFailed
@@ -19,6 +20,8 @@ from ironauth_client.django.conf import client, setting
 from ironauth_client.errors import InvalidToken, ProviderUnavailable, SignInFailed, challenge
 from ironauth_client.presented import presented
 from ironauth_client.tokens import Claims
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,12 @@ class Unavailable(APIException):
 
     status_code = HTTPStatus.SERVICE_UNAVAILABLE
     default_code = "temporarily_unavailable"
+    default_detail = "Tokens cannot be checked at the moment."
+
+
+def refused(detail: str, code: str = InvalidToken.code) -> AuthenticationFailed:
+    """Return the refusal of a token, with its code in the body: front ends decide by it whether to refresh."""
+    return AuthenticationFailed({"detail": detail, "code": code}, code=code)
 
 
 class IronAuthAuthentication(BaseAuthentication):
@@ -86,8 +95,9 @@ class IronAuthAuthentication(BaseAuthentication):
                 return None
             claims = client().verify(shown, revocation=setting("REVOCATION"))
         except InvalidToken as error:
-            raise AuthenticationFailed(str(error), code=error.code) from error
+            raise refused(str(error), error.code) from error
         except ProviderUnavailable as error:
+            logger.warning("a token could not be checked: %s", error)
             raise Unavailable from error
         return self.user_of(claims), claims
 
@@ -115,23 +125,29 @@ class LocalUserAuthentication(IronAuthAuthentication):
             AuthenticationFailed: The token is a client's own, names nobody here, or somebody who is not active.
         """
         if claims.subject == claims.client_id:
-            raise AuthenticationFailed("The token is a client's own and names no person.", code="invalid_token")
+            raise refused("The token is a client's own and names no person.")
         try:
             user = identities.find_or_create(claims).user
         except SignInFailed as error:
-            raise AuthenticationFailed("No user here has this token.", code="invalid_token") from error
+            raise refused("No user here has this token.") from error
         if not user.is_active:
-            raise AuthenticationFailed("The user is not active.", code="invalid_token")
+            raise refused("The user is not active.")
         return user
 
 
 class HasScopes(BasePermission):
-    """Asks the token for every scope in the view's ``required_scopes``."""
+    """Asks the token for every scope in the view's ``required_scopes``, and in those of a subclass.
+
+    A subclass that names scopes is for function views, and as a default for all views of a site.
+    """
 
     message = "The token lacks a scope."
     code = "insufficient_scope"
+    required_scopes: ClassVar[Sequence[str]] = ()
 
     def has_permission(self, request: Request, view: Any) -> bool:
-        """Return whether the request has a token with all of them; a view that names none lets nobody in."""
-        wanted: frozenset[str] = frozenset(getattr(view, "required_scopes", ()))
+        """Return whether the request has a token with all of them; where none is named, nobody is let in."""
+        wanted: frozenset[str] = frozenset((*self.required_scopes, *getattr(view, "required_scopes", ())))
+        if not wanted:
+            self.message = "The view names no scopes (required_scopes) and lets nobody in."
         return bool(wanted) and isinstance(request.auth, Claims) and request.auth.scopes >= wanted

@@ -1,5 +1,6 @@
 """Access tokens in Starlette and FastAPI: ``Accepts`` is called with a request, or is a FastAPI dependency."""
 
+import logging
 from collections.abc import Iterable
 
 from starlette.exceptions import HTTPException
@@ -9,10 +10,12 @@ from starlette.routing import Route
 
 from ironauth_client import metadata
 from ironauth_client.client import AsyncClient
-from ironauth_client.config import Config
-from ironauth_client.errors import IronAuthError, challenge
+from ironauth_client.config import NOBODY_ASKS, Config
+from ironauth_client.errors import IronAuthError, ProviderUnavailable, challenge
 from ironauth_client.presented import presented
 from ironauth_client.tokens import Claims
+
+logger = logging.getLogger(__name__)
 
 
 class Accepts:
@@ -22,9 +25,14 @@ class Accepts:
         client: The application's client, one for its event loop.
         scopes: What the token must have.
         revocation: Whether the server is asked, too, if the token was revoked.
+
+    Raises:
+        ValueError: The server is to be asked, and the configuration has no client that may ask.
     """
 
     def __init__(self, client: AsyncClient, *scopes: str, revocation: bool = False) -> None:
+        if revocation and not client.provider.config.may_ask:
+            raise ValueError(f"revocation=True: {NOBODY_ASKS}")
         self._client, self._scopes, self._revocation = client, scopes, revocation
         self._said = metadata.challenge_of(client.provider.config)
 
@@ -42,6 +50,8 @@ class Accepts:
                 raise HTTPException(401, headers={"WWW-Authenticate": challenge(None, said=self._said)})
             return await self._client.verify(shown, scopes=self._scopes, revocation=self._revocation)
         except IronAuthError as error:
+            if isinstance(error, ProviderUnavailable):
+                logger.warning("a token could not be checked: %s", error)
             scheme = "DPoP" if request.headers.get("authorization", "").lower().startswith("dpop ") else "Bearer"
             headers = (
                 {"WWW-Authenticate": challenge(error, scheme, said=self._said)} if error.status in (401, 403) else None

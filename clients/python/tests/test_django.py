@@ -33,11 +33,12 @@ def site_environment(**changes: str) -> dict[str, str]:
 
 
 def test_a_site_of_its_own() -> None:
-    """Sign-in, back-channel logout, API and checks hold in a process with the site's settings (``site/walk.py``)."""
+    """Sign-in, back-channel logout, API and checks hold in a process with the site's settings (``site/walk*.py``)."""
     options = ["-q", "-c", os.devnull, "--rootdir", ".", "--confcutdir", "tests/site", "-p", "no:cacheprovider"]
     without = ["-p", "no:asyncio", "-p", "no:randomly", "-W", "error"]
+    walks = ["tests/site/walk.py", "tests/site/walk_people.py"]
     run = subprocess.run(
-        [sys.executable, "-m", "pytest", *options, *without, "tests/site/walk.py"],
+        [sys.executable, "-m", "pytest", *options, *without, *walks],
         cwd=PACKAGE, env=site_environment(), timeout=120, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert run.returncode == 0, run.stdout + run.stderr

@@ -52,6 +52,7 @@ from ironauth_client.rest_framework import IronAuthAuthentication
 from ironauth_client.testing import FakeIssuer
 from rest_framework.test import APIRequestFactory
 
+from shop.counts import count
 from shop.people import Me
 
 fake = FakeIssuer()
@@ -75,6 +76,13 @@ class PeopleTests(TestCase):
         self.assertEqual(self.asked(scope="orders:read").status_code, 403)
         User.objects.update(is_active=False)
         self.assertEqual(self.asked().status_code, 401)
+
+    def test_a_function_view(self):
+        self.assertEqual(count(request_with(scope="orders:read")).data, {"orders": 0})
+        self.assertEqual(count(request_with(scope="account")).status_code, 403)
+        expired = count(request_with(scope="orders:read", exp=1))
+        self.assertEqual(expired.status_code, 401)
+        self.assertEqual(expired.data, {"detail": "the token has expired", "code": "invalid_token"})
 
     def test_somebody_new(self):
         with override_settings(IRONAUTH_CLIENT={**SETTING, "CREATE_USERS": False}):
@@ -137,12 +145,16 @@ def add(guide: Guide, folder: Path, *names: str) -> None:
             file.write(guide.file(name))
 
 
-def test_rest_framework(tmp_path: Path) -> None:
-    """The API of the page passes the tests of the page."""
+@pytest.mark.django_db(transaction=True)
+def test_rest_framework(tmp_path: Path, rs256_key: str) -> None:
+    """The API of the page passes the tests of the page; its command makes a client that may ask about tokens."""
     folder = site(tmp_path / "site")
     with Guide("docs/guides/rest-framework.md") as guide:
         add(guide, folder, "shop/settings.py", "shop/api.py", "shop/urls.py", "shop/tests.py")
-        guide.write(folder, "shop/people.py")
+        guide.write(folder, "shop/people.py", "shop/counts.py")
+        assert json.loads(guide.block('{"detail"')) == {"detail": "the token has expired", "code": "invalid_token"}
+        commands(guide.block(f'{CREATE} --name "Orders API"'), tmp_path)
+        assert json.loads((tmp_path / "orders-api.json").read_text())["resource_server"] is True
         (folder / "shop" / "test_people.py").write_text(PEOPLE, encoding="utf-8")
         shell(guide.block("python manage.py test shop"), folder)
 
@@ -243,13 +255,20 @@ async def fastapi(provider: Provider, tmp_path: Path) -> None:
         assert refused.status_code == 401
 
 
+def said_of(adopted: int, known: int, own: dict[str, str]) -> str:
+    """Return what the command says of a table of two, where the first user has no address."""
+    new = "1 people in the file have no user here"  # the provider's own person
+    left = f"1 users here are nobody at {own['ISSUER']}: not moved in, or not in this file (1)"
+    return f"{adopted} users adopted, {known} known before\n{new}\n{left}\n"
+
+
 async def django_project(provider: Provider, tmp_path: Path) -> None:
     """A user of the project's own table is moved in, adopted, and signed in as the same row of that table."""
     folder = site(tmp_path / "site")
     people = "from django.contrib.auth.models import User as U; "
     made = f"U.objects.create_user('tom'); U.objects.create_user('ann', '{EMAIL}', '{PASSWORD}')"
     with (folder / "shop" / "settings.py").open("a", encoding="utf-8") as file:
-        file.write('INSTALLED_APPS += ["shop"]\nALLOWED_HOSTS = ["shop.example.com"]\n')
+        file.write('ALLOWED_HOSTS = ["shop.example.com"]\n')
     await asyncio.to_thread(shell, f'python manage.py migrate -v0\npython manage.py shell -c "{people}{made}"', folder)
     dump = Guide("docs/guides/moving-in-from.md").block("python manage.py dumpdata")
     await asyncio.to_thread(shell, dump, folder)
@@ -268,14 +287,11 @@ async def django_project(provider: Provider, tmp_path: Path) -> None:
             "CLIENT_SECRET": client["client_secret"],
         }
         add(guide, folder, "shop/settings.py", "shop/urls.py")
-        guide.write(folder, "shop/management/commands/adopt_users.py")
-        for inner in ("management", "management/commands"):
-            (folder / "shop" / inner / "__init__.py").touch()
         await asyncio.to_thread(shell, guide.block("python manage.py migrate"), folder, **own)
         await sync_to_async(commands)(guide.block(".venv/bin/python manage.py export_users"), folder)
         adopt = guide.block("python manage.py adopt_users")
-        assert await asyncio.to_thread(shell, adopt, folder, **own) == "1 users adopted\n"
-        assert await asyncio.to_thread(shell, adopt, folder, **own) == "0 users adopted\n"
+        assert await asyncio.to_thread(shell, adopt, folder, **own) == said_of(1, 0, own)
+        assert await asyncio.to_thread(shell, adopt, folder, **own) == said_of(0, 1, own)
     (folder / "visit.py").write_text(VISIT, encoding="utf-8")
     start = [f"{name}={value}" for name, value in {**own, "DJANGO_SETTINGS_MODULE": "shop.settings"}.items()]
     ann = Person(provider.person.browser, EMAIL)

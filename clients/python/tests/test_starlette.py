@@ -58,9 +58,9 @@ async def test_a_request_with_a_token_is_let_in(issuer: FakeIssuer, api: httpx.A
 
 
 async def test_each_refusal_has_its_status_and_challenge(
-    issuer: FakeIssuer, api: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+    issuer: FakeIssuer, api: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """No token, another audience's, a revoked one, one without the scope, and a server that is away."""
+    """No token, another audience's, a revoked one, without the scope, and a server that is away (the log says why)."""
     revoked = issuer.access_token()
     issuer.revoked.add(revoked)
     for token, expected in (
@@ -75,6 +75,21 @@ async def test_each_refusal_has_its_status_and_challenge(
     monkeypatch.setattr(issuer, "answer", lambda _: httpx.Response(500))
     answer = await api.get("/orders", headers={"Authorization": f"Bearer {token}"})
     assert (answer.status_code, "www-authenticate" in answer.headers) == (503, False)
+    assert "a token could not be checked: the server answered 500" in caplog.text
+
+
+@pytest.mark.parametrize(("given", "may"), [({}, True), ({"client_id": ""}, False), ({"client_secret": ""}, False)])
+def test_revocation_needs_a_client_that_may_ask(issuer: FakeIssuer, given: dict[str, str], may: bool) -> None:
+    """``Accepts`` refuses to be made without one, instead of answering every request with 503."""
+    config = issuer.config(**given)
+    assert config.may_ask == may
+    client = AsyncClient(config, transport=issuer.transport)
+    Accepts(client, "read")
+    if may:
+        Accepts(client, "read", revocation=True)
+        return
+    with pytest.raises(ValueError, match="--resource-server"):
+        Accepts(client, "read", revocation=True)
 
 
 async def test_the_block_of_the_page_is_an_application() -> None:

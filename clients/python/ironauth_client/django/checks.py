@@ -7,7 +7,7 @@ from django.apps import AppConfig
 from django.conf import settings
 from django.core.checks import CheckMessage, Error
 
-from ironauth_client.config import Config
+from ironauth_client.config import NOBODY_ASKS, Config
 from ironauth_client.django.conf import DEFAULTS, REQUIRED
 
 BACKEND: Final = "ironauth_client.django.backends.IronAuthBackend"
@@ -44,6 +44,9 @@ def check_settings(*_: Sequence[AppConfig] | None, **__: Any) -> list[CheckMessa
         for name in ("SCOPE_PERMISSIONS", "ROLE_PERMISSIONS")
         if not _is_map(given.get(name, {}))
     ]
+    if given.get("REVOCATION") and not given.get("CLIENT_SECRET"):
+        hint = "Set CLIENT_ID and CLIENT_SECRET, or leave REVOCATION out."
+        found.append(Error(f"IRONAUTH_CLIENT['REVOCATION']: {NOBODY_ASKS}.", hint=hint, id="ironauth_client.E006"))
     if BACKEND in settings.AUTHENTICATION_BACKENDS:
         listed = list(settings.MIDDLEWARE)
         wanted = [AUTHENTICATION, MIDDLEWARE]

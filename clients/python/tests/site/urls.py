@@ -5,6 +5,7 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 from django.urls import include, path
 from ironauth_client.rest_framework import HasScopes, IronAuthAuthentication, LocalUserAuthentication
+from rest_framework.decorators import api_view, authentication_classes, permission_classes
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
@@ -28,7 +29,32 @@ class Mine(Orders):
     authentication_classes = [LocalUserAuthentication]
 
 
+class Account(HasScopes):
+    required_scopes = ["account"]
+
+
+class Both(Orders):
+    permission_classes = [Account]
+
+
+@api_view(["GET"])
+@authentication_classes([IronAuthAuthentication])
+@permission_classes([Account])
+def function(request: Request) -> Response:
+    return Response({"sub": request.user.pk})
+
+
+@api_view(["GET"])
+@authentication_classes([IronAuthAuthentication])
+@permission_classes([HasScopes])
+def silent(request: Request) -> Response:
+    return Response({"sub": request.user.pk})
+
+
 urlpatterns = [
+    path("both", Both.as_view()),
+    path("function", function),
+    path("silent", silent),
     path("mine", Mine.as_view()),
     path("who", who),
     path("orders", Orders.as_view()),

@@ -1,0 +1,1 @@
+"""Commands of a site that keeps its users."""
