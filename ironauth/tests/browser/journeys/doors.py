@@ -7,6 +7,7 @@ from playwright.async_api import expect
 from conftest import PASSWORD
 from ironauth.tests.browser.journeys.registry import journey
 from ironauth.tests.browser.journeys.walker import DIGITS, LINK, Walker
+from tokens.oauth.tests.walk import VERIFIER
 from tokens.protocol import GrantType
 
 ALLOW, DENY = "button[name=decision][value=allow]", "button[name=decision][value=deny]"
@@ -170,12 +171,19 @@ async def logout(walk: Walker) -> None:
 
 @journey()
 async def applications(walk: Walker) -> None:
-    """See which applications know one, and remove one: it has to ask again."""
+    """See which applications know one, in which browser, and remove one: it has to ask again."""
     await walk.open(walk.link())
     await walk.send(email=walk.email, password=PASSWORD)
     await walk.press(ALLOW)
-    await walk.arrive()
-    await walk.sign_in()
+    came = await walk.arrive()
+    async with walk.stage.api() as api:
+        redeems = {"code": came["code"], "redirect_uri": f"{walk.stage.wiki}/callback", "code_verifier": VERIFIER}
+        whose = (walk.stage.client, walk.stage.secret)
+        got = await api.post("/oauth/token", data={"grant_type": "authorization_code", **redeems}, auth=whose)
+        assert got.status_code == 200, got.text
+    await walk.row("sessions")
+    await expect(walk.page.locator("main > .list > li")).to_have_count(1)
+    await expect(walk.page.locator(".list .list li")).to_have_count(2)
     await walk.row("applications")
     await walk.press(walk.act("remove"))
     await walk.done()
