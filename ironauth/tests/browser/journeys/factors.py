@@ -74,6 +74,7 @@ async def passkeys(walk: Walker) -> None:
 @journey()
 async def other_provider(walk: Walker) -> None:
     """Connect an account at another provider, sign in with it, and remove it."""
+    walk.needs_provider()
     await walk.sign_in()
     await walk.row("identities")
     await walk.at_provider(walk.page.locator("button[name=provider]"), walk.newcomer)
