@@ -107,11 +107,11 @@ class Question(NamedTuple):
 class Questions(Protocol):
     """The answers to forms of one path; synchronous and free of I/O."""
 
-    def mark(self) -> Any:
-        """Return what is known now; taken before the application answers a question."""
+    def answer_to(self, question: Question) -> tuple[Any, Any]:
+        """Return what was kept for this very question, if it may be given again now; else None.
 
-    def answer_to(self, question: Question) -> Any:
-        """Return what was kept for this very question, if it may be given again now; else None."""
+        And a mark of what is known now for ``keep``, None where there is an answer, and where none may be kept.
+        """
 
     def keep(self, question: Question, answer: object, size: int, mark: Any) -> None:
         """Keep an answer of the application, if it may be given again.
@@ -120,7 +120,7 @@ class Questions(Protocol):
             question: What it is the answer to.
             answer: What is to be returned by ``answer_to``.
             size: Bytes that it takes in memory.
-            mark: Taken before the application began.
+            mark: Returned before the application began.
         """
 
 
@@ -197,16 +197,18 @@ class HotLane:
             message.get("body", b""),
         )
         questions = self._forms[scope["path"]]
-        answer: _Answer | None = questions.answer_to(question)
-        if answer is None:
-            mark = questions.mark()
-            recorder = _Recorder(send)
-            await self.application(scope, _Replay(message, receive), recorder)
-            given = recorder.answer()
-            if given is not None:
-                questions.keep(question, self._counted(given, scope), given.size, mark)
+        answer, mark = questions.answer_to(question)
+        if answer is not None:
+            await self._repeat(answer, _incoming_id(fields), started, scope, send)
             return
-        await self._repeat(answer, _incoming_id(fields), started, scope, send)
+        if mark is None:
+            await self.application(scope, _Replay(message, receive), send)
+            return
+        recorder = _Recorder(send)
+        await self.application(scope, _Replay(message, receive), recorder)
+        given = recorder.answer()
+        if given is not None:
+            questions.keep(question, self._counted(given, scope), given.size, mark)
 
     async def _repeat(self, answer: _Answer, incoming_id: str | None, started: int, scope: Scope, send: Send) -> None:
         """Send a recorded answer with an id of its own, count it, and log it. ``started``: ns of `perf_counter_ns`."""

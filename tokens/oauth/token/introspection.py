@@ -202,25 +202,24 @@ async def _of_refresh_token(parsed: ParsedRefreshToken, caller: Client) -> Intro
     )
 
 
-def mark() -> int:
-    """Return how many invalidations are known now."""
-    return token_cache().mark().sequence
-
-
-def answer_to(question: Question) -> object:
+def answer_to(question: Question) -> tuple[object, int | None]:
     """Return the answer to a question that a client has asked before, with the right secret; None where there is none.
 
-    None too where the token, the client or its secret is not what it was, as far as this process has to know.
+    None too where the token, the client or its secret is not what it was, as far as this process has to know. The
+    second is how many invalidations are known, where the token was recognised, and its answer is not there: a token
+    that is asked about for the first time is seldom asked about again.
     """
     token = _token_in(question.body)
     if token is None:
-        return None
+        return None, None
     digest = _digest(question)  # made also where it is not needed: nobody can time whether a token is known
     entry = _entry_of(token)
-    asked: _Asked | None = None if entry is None or entry.beside is None else entry.beside.get(digest)
+    if entry is None or entry.beside is None:
+        return None, None
+    asked: _Asked | None = entry.beside.get(digest)
     if asked is None or clients.known(asked.client.client_id) is not asked.client or clock.unix() >= asked.until:
-        return None
-    return asked.answer
+        return None, token_cache().mark().sequence
+    return asked.answer, None
 
 
 def keep(question: Question, answer: object, size: int, mark: int) -> None:
@@ -233,7 +232,7 @@ def keep(question: Question, answer: object, size: int, mark: int) -> None:
         question: What was asked.
         answer: What is given again.
         size: Bytes that it takes in memory.
-        mark: Taken before the view began.
+        mark: Returned by ``answer_to`` before the view began.
     """
     token = _token_in(question.body)
     entry = None if token is None else _entry_of(token)

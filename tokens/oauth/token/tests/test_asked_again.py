@@ -274,13 +274,13 @@ async def test_a_secret_that_ends_is_refused_when_it_ends(shop: Party, member: M
     [older] = [secret async for secret in OAuthClientSecret.objects.exclude(expires_at=None)]
     assert older.expires_at is not None
     left_s = older.expires_at.timestamp() - clock.unix()
-    assert introspection.answer_to(_question(shop, token)) is not None
+    assert introspection.answer_to(_question(shop, token))[0] is not None
     with clock.shifted(left_s - 1):
-        assert introspection.answer_to(_question(shop, token)) is not None
+        assert introspection.answer_to(_question(shop, token))[0] is not None
     with clock.shifted(left_s):
-        assert introspection.answer_to(_question(shop, token)) is None
+        assert introspection.answer_to(_question(shop, token))[0] is None
         assert (await shop.post(INTROSPECT, token=token)).status_code == 401
-        assert introspection.answer_to(_question(new, token)) is not None
+        assert introspection.answer_to(_question(new, token))[0] is not None
 
 
 async def test_a_wrong_secret_is_refused_and_counted(
@@ -418,12 +418,15 @@ async def test_nothing_is_kept_of_an_answer_during_which_something_ended(shop: P
     token = await token_of("a person's", shop, member)
     await shop.introspect(token)
     await shop.introspect(token)
-    question, mark = _question(shop, token)._replace(accept=b"text/plain"), introspection.mark()
+    question = _question(shop, token)._replace(accept=b"text/plain")
+    nothing, mark = introspection.answer_to(question)
+    assert (nothing, mark is not None) == (None, True)
     token_cache().drop("somebody:else")
-    introspection.keep(question, "answer", 6, mark)
-    assert introspection.answer_to(question) is None
-    introspection.keep(question, "answer", 6, introspection.mark())
-    assert introspection.answer_to(question) == "answer"
+    introspection.keep(question, "answer", 6, mark or 0)
+    nothing, mark = introspection.answer_to(question)
+    assert nothing is None
+    introspection.keep(question, "answer", 6, mark or 0)
+    assert introspection.answer_to(question) == ("answer", None)
 
 
 def _question(party: Party, token: str) -> Question:
