@@ -90,6 +90,8 @@ PROMISED: Final[dict[str, float]] = {
     "ironauth.infrastructure.http.guard.PAGE_BODY_BYTES": 1_048_576,
     "ironauth.infrastructure.http.hot_lane.MAX_ANSWERS": 12,
     "ironauth.infrastructure.http.hot_lane.MAX_QUERY": 256,
+    "tokens.oauth.token.introspection.MAX_BODY": 6_144,
+    "tokens.oauth.token.introspection.MAX_QUESTIONS": 8,
     "ironauth.infrastructure.threads.job_queues.MOST_OF_ONE_OWNER": 4,
     "ironauth.infrastructure.crypto.sealing.NONCE_BYTES": 12,
     "ironauth.infrastructure.crypto.master_keys.MAC_BYTES": 32,
