@@ -77,8 +77,10 @@ async def test_the_last_place_and_the_wait_for_the_next(take: Take, set_clock: S
     assert isinstance(await take("b"), Slot)  # another key has its own count
 
 
-async def test_the_wait_is_told_without_a_try(take: Take, set_clock: SetClock) -> None:
+async def test_the_wait_is_told_without_a_try(take: Take, set_clock: SetClock, monkeypatch: pytest.MonkeyPatch) -> None:
     """As a refused try is told it, in the next window and after it too; asking takes no place."""
+    if take is in_database:
+        monkeypatch.setattr(token_cache(), "remote", None)
 
     async def told() -> int:
         return await database().read(sliding_window.wait_now_s, hit("w", limit=LIMIT, window_s=WINDOW_S))
