@@ -132,6 +132,8 @@ TUNING: Final = frozenset(
     {
         "accounts.audit.queries.MANY",
         "tokens.clients.fetched.keys.REST_S",
+        "tokens.oauth.token.introspection.MAX_BODY",
+        "tokens.oauth.token.introspection.MAX_QUESTIONS",
         "tokens.upstream.exchange.LONGEST",
         "tokens.upstream.client_secret.LIFE_S",
         "tokens.upstream.exchange.AT_ONCE",
