@@ -32,7 +32,7 @@ from tokens.oauth.authorize.mailed_pages import Waiting
 from tokens.oauth.authorize.request import Unanswerable
 from tokens.oauth.authorize.sign_in_views import SignInForm, refusal_of
 from tokens.oauth.authorize.state import AuthorizationState
-from tokens.oauth.authorize.views import EXPIRED
+from tokens.oauth.authorize.views import EXPIRED, OAuthPage
 from tokens.sessions import transport
 from tokens.sign_in import services
 from tokens.upstream import providers
@@ -88,7 +88,7 @@ class SignInLink(SignInForm):
             return authorize_pages.sign_in(state, client, browser, email=state.email, **refusal_of(error))
 
 
-class ContinueLink(SignInForm):
+class ContinueLink(OAuthPage):
     """GET /oauth/continue: where the message leads that tells of an account that is there already."""
 
     @extend_schema(exclude=True)
