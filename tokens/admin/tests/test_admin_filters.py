@@ -24,6 +24,7 @@ OFFERED = [
     ("accounts_invitation", "state", "waiting"),
     ("tokens_session", "state", "ended"),
     ("tokens_oauthclient", "state", "disabled"),
+    ("tokens_registrationtoken", "state", "used_up"),
 ]
 NOTICE = "cannot be filtered by"
 
