@@ -78,6 +78,11 @@ def pytest_configure(config: pytest.Config) -> None:
         _servers.enter_context(PrivateRedis(settings_test.RUN_FOLDER / "redis", settings_test.REDIS_PORT))
 
 
+def pytest_sessionstart() -> None:
+    """Hide how wide the suite prints (.ci/test) from what it runs: commands wrap their help by it."""
+    os.environ.pop("COLUMNS", None)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out the tests about the other storage: they belong to the other run, where nothing is skipped."""
     other = "only_sqlite" if settings_test.STORAGE == "postgres" else "only_postgres"
