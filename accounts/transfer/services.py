@@ -53,7 +53,7 @@ def import_people(
 
     def told(one: RecordOutcome) -> None:
         counts[one.outcome] += 1
-        counts.update(note.value for note in one.notes)
+        counts.update(sorted(note.value for note in one.notes))
         tell(one)
 
     def flush() -> None:

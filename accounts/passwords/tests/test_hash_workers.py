@@ -22,6 +22,7 @@ from accounts.passwords.hashing import Verdict
 from ironauth.config.hash_workers import HashWorkerSettings, WorkerAddress
 from ironauth.infrastructure.core.errors import Overloaded
 from ironauth.infrastructure.hashing import argon2 as argon2_raw
+from ironauth.infrastructure.hashing.argon2 import Library, Run
 from ironauth.infrastructure.hashing.local_pool import SAFETY_FACTOR, HashPool
 from ironauth.infrastructure.hashing.pool import hash_pool
 from ironauth.infrastructure.hashing.remote.pool import SharedHashPool
@@ -427,13 +428,13 @@ async def test_argon2_never_runs_on_a_thread_that_waits(
 ) -> None:
     """Also when a worker fails: the memory and the priority of the local pool's threads bound every hash made here."""
     ran: list[str] = []
-    real = argon2_raw.raw_hash
+    real = argon2_raw.compute
 
-    def noted(*given: object, **costs: object) -> bytes:
+    def noted(run: Run, fastest: Library) -> bytes:
         ran.append(threading.current_thread().name)
-        return real(*given, **costs)  # type: ignore[arg-type]
+        return real(run, fastest)
 
-    monkeypatch.setattr(argon2_raw, "raw_hash", noted)
+    monkeypatch.setattr(argon2_raw, "compute", noted)
     use(settings, WorkerAddress(path=str(tmp_path / "nobody.sock")))
     made = await passwords.hash_password(PASSWORD)
     assert await passwords.verify_password("wrong", made.replace("pepper=new", "pepper=gone")) == WRONG

@@ -325,7 +325,7 @@ def test_missing_memory_is_not_a_wrong_password(monkeypatch: pytest.MonkeyPatch)
         raise MemoryError
 
     with monkeypatch.context() as short:
-        short.setattr(argon2_raw, "raw_hash", refuse)
+        short.setattr(argon2_raw, "compute", refuse)
         with pytest.raises(Overloaded):
             async_to_sync(passwords.verify_password)(PASSWORD, encoded)
         with pytest.raises(Overloaded):

@@ -60,14 +60,14 @@ class _Child:
         finally:
             for _, there in pairs:
                 there.close()
-        self._free: SimpleQueue[int] = SimpleQueue()
+        self._free: SimpleQueue[socket.socket] = SimpleQueue()
         try:
             for line in self._lines:
                 line.settimeout(_READY_S)
                 line.recv(1, socket.MSG_PEEK)
                 line.settimeout(None)
                 child.receive(line.fileno())
-                self._free.put(line.fileno())
+                self._free.put(line)
         except (EOFError, OSError) as error:
             self.end()
             raise _Lost from error
@@ -79,19 +79,22 @@ class _Child:
             _Lost: The process has ended.
         """
         line = self._free.get()
+        answer = None
         try:
-            child.send(line, request)
-            return child.receive(line)
+            child.send(line.fileno(), request)
+            answer = child.receive(line.fileno())
         except (EOFError, OSError) as error:
             raise _Lost from error
         finally:
-            self._free.put(line)  # also one that is closed: the next to use it finds out at once
+            if answer is None:  # whatever happened: nobody else may read what was meant for this request
+                _shut_down(line)
+            self._free.put(line)  # also one that is shut down: the next to use it finds out at once
+        return answer
 
     def end(self) -> None:
         """Shut the lines down, at which the process ends, and wait for that."""
         for line in self._lines:
-            with suppress(OSError):  # the other end has gone
-                line.shutdown(socket.SHUT_RDWR)
+            _shut_down(line)
         try:
             self._process.wait(_END_S)
         except subprocess.TimeoutExpired:
@@ -102,6 +105,11 @@ class _Child:
         """Close the lines. ``end`` must not: a thread that writes to one then might write to another file."""
         for line in self._lines:
             line.close()
+
+
+def _shut_down(line: socket.socket) -> None:
+    with suppress(OSError):  # the other end has gone
+        line.shutdown(socket.SHUT_RDWR)
 
 
 class HashProcess:

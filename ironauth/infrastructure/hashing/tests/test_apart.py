@@ -90,6 +90,26 @@ def test_a_lost_process_loses_no_hash(process: HashProcess) -> None:
     assert pid_of(process) != before
 
 
+def test_an_answer_that_was_not_taken_reaches_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without memory for the answer the request fails; the next one gets its own, in a new process."""
+    process = HashProcess(1, 0)
+    try:
+        before = pid_of(process)
+        with monkeypatch.context() as patch:
+
+            def receive(_line: int) -> bytes:
+                raise MemoryError
+
+            patch.setattr(child, "receive", receive)
+            with pytest.raises(MemoryError):
+                process.compute(SHORT)
+        other = SHORT._replace(secret=b"another")
+        assert process.compute(other) == argon2.compute(other, argon2.choice().library)
+        assert pid_of(process) != before
+    finally:
+        process.close()
+
+
 def test_signals_to_the_group_leave_it_alone(process: HashProcess) -> None:
     """Ctrl-C and SIGTERM are the server's to answer; it ends this process when it has finished."""
     pid = pid_of(process)
