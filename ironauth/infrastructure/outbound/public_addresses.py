@@ -6,11 +6,15 @@ otherwise a moment later changes nothing (DNS rebinding).
 
 import ipaddress
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
+from time import monotonic
 from typing import Final
 
 from ironauth.config.addresses import is_local
+
+#: Addresses of one name that are tried; whose name it is decides how many it has.
+MOST_ADDRESSES: Final = 4
 
 type Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -30,32 +34,54 @@ class NotPublicError(OSError):
         super().__init__("the address is not public, and in no network of IRONAUTH_LOGOUT_NETWORKS")
 
 
-def connected(host: str, port: int, *, networks: Sequence[str], limit_s: float) -> socket.socket:
-    """Return a connection to ``host``, each step of which takes at most ``limit_s`` seconds; it blocks.
+def connected(
+    host: str,
+    port: int,
+    *,
+    networks: Sequence[str],
+    limit_s: float,
+    opened: Callable[[socket.socket], None],
+    now: Callable[[], float] = monotonic,
+) -> socket.socket:
+    """Return a connection to one of the first ``MOST_ADDRESSES`` addresses of ``host``; it blocks.
+
+    ``limit_s`` seconds are for all of it, and each later step on the connection has as many. A name that takes longer
+    is waited for as long as the system's resolver does; nothing is connected to then.
 
     Args:
         host: A name or an address.
         port: The TCP port.
         networks: Networks that may be called although they are not public.
-        limit_s: Seconds for each step.
+        limit_s: Seconds.
+        opened: Called with each socket before it connects, so that somebody else can end it; what it raises ends all.
+        now: The clock, in seconds.
 
     Raises:
         NotPublicError: An address of the host is neither public nor in ``networks``.
-        OSError: There is no address, or none answers.
+        OSError: There is no address, or none answers in time.
     """
+    until = now() + limit_s
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     if not all(is_permitted(str(where[0]), networks) for *_, where in found):
         raise NotPublicError
     failure: OSError | None = None
-    for family, kind, protocol, _, where in found:
+    for family, kind, protocol, _, where in found[:MOST_ADDRESSES]:
+        left = until - now()
+        if left <= 0:
+            raise failure or TimeoutError("the name took too long")
         line = socket.socket(family, kind, protocol)
         try:
-            line.settimeout(limit_s)
+            opened(line)
+            line.settimeout(left)
             line.connect(where)
+            line.settimeout(limit_s)
             line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         except OSError as error:
             line.close()
             failure = error
+        except BaseException:
+            line.close()
+            raise
         else:
             return line
     raise failure or OSError("the host has no address")

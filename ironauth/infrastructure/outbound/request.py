@@ -8,7 +8,7 @@ import os
 import socket
 import ssl
 import threading
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from http.client import HTTP_PORT, HTTPS_PORT, HTTPConnection, HTTPResponse, HTTPSConnection
@@ -28,7 +28,8 @@ class ExchangeFailedError(Exception):
 class Exchange:
     """One request to ``url`` and its answer; each step takes at most ``limit_s`` seconds, the answer ``longest`` bytes.
 
-    The caller that waits for it calls ``cut`` after its time: a server that trickles must not keep the thread.
+    The caller that waits for it calls ``cut`` after its time: a server that trickles must not keep the thread. Where
+    ``networks`` are given that works from the first attempt to connect.
     ``networks``: for an address that somebody else chose, the networks it may lead to that are not public. None: the
     operator chose it, and it may lead anywhere. ``kept``: connections to use again, and where this one is left; only
     for a request that may be sent twice, as a server that closes a connection may have read it. None: it is made anew
@@ -82,7 +83,11 @@ class Exchange:
         connection.auto_open = 0  # never by itself: nobody would judge where it leads
         opened_at = self._kept.now() if self._kept else 0.0
         if self._networks is not None:
-            connection.sock = _judged(address, self._networks, self._limit_s)
+            try:
+                connection.sock = _judged(address, self._networks, self._limit_s, self._connected)
+            except BaseException:
+                self._let_go()
+                raise
             return Line(self._place(), connection, opened_at)
         try:
             connection.connect()
@@ -114,12 +119,8 @@ class Exchange:
                 is_reusable = response.isclosed() and not response.will_close  # closed: read to its end
             return answer
         finally:
-            with self._lock:
-                if self._line is not None:
-                    self._line.close()
-                    self._line = None
-                is_reusable = is_reusable and not self._over
-            if self._kept is not None and is_reusable:
+            is_over = self._let_go()
+            if self._kept is not None and is_reusable and not is_over:
                 self._kept.give(line)
             else:
                 connection.close()
@@ -137,7 +138,17 @@ class Exchange:
         with self._lock:
             if self._over:
                 raise ExchangeFailedError("connected too late")
+            if self._line is not None:
+                self._line.close()
             self._line = socket.socket(fileno=os.dup(line.fileno()))
+
+    def _let_go(self) -> bool:
+        """Close our own handle, and tell whether it was cut."""
+        with self._lock:
+            if self._line is not None:
+                self._line.close()
+                self._line = None
+            return self._over
 
 
 def _connection(address: SplitResult, limit_s: float) -> HTTPConnection:
@@ -147,15 +158,19 @@ def _connection(address: SplitResult, limit_s: float) -> HTTPConnection:
     return HTTPConnection(host, address.port, timeout=limit_s)
 
 
-def _judged(address: SplitResult, networks: Sequence[str], limit_s: float) -> socket.socket:
-    """Return a connection to an address that is public or in ``networks``, with TLS for https."""
+def _judged(
+    address: SplitResult, networks: Sequence[str], limit_s: float, opened: Callable[[socket.socket], None]
+) -> socket.socket:
+    """Return a connection to an address that is public or in ``networks``, with TLS for https.
+
+    ``opened`` is called with each socket, as soon as there is one.
+    """
     host, is_tls = address.hostname or "", address.scheme == "https"
     port = address.port or (HTTPS_PORT if is_tls else HTTP_PORT)
-    line = public_addresses.connected(host, port, networks=networks, limit_s=limit_s)
-    if not is_tls:
-        return line
+    line = public_addresses.connected(host, port, networks=networks, limit_s=limit_s, opened=opened)
     try:
-        return _tls().wrap_socket(line, server_hostname=host)
+        opened(line)  # again: cut just before it connected, it would not have noticed
+        return _tls().wrap_socket(line, server_hostname=host) if is_tls else line
     except BaseException:
         line.close()
         raise

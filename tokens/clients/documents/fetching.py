@@ -17,17 +17,18 @@ class Document(NamedTuple):
     keep_s: float
 
 
-async def fetch(url: str) -> Document:
+async def fetch(url: str, *, known: bool = False) -> Document:
     """Return the document at an address that ``addresses.is_accepted`` has passed.
 
     Args:
         url: The ``client_id``.
+        known: Whether staff have verified the client.
 
     Raises:
         DocumentRefused: There is no such answer in time, or it is none that can be used.
     """
     try:
-        answer = await fetching.fetch(url, accept="application/json", longest=LONGEST)
+        answer = await fetching.fetch(url, accept="application/json", longest=LONGEST, known=known)
         return Document(document_of(url, answer), answer.keep_s)
     except FetchRefused as error:
         raise DocumentRefused(str(error)) from error

@@ -26,6 +26,16 @@ _DESCRIBED: Final = (
 _UNVERIFIED: Final = (*_DESCRIBED, "scopes", "id_token_alg", "dpop", "require_par")
 
 
+def is_verified(url: str) -> bool:
+    """Tell whether staff have verified the client whose document is at an address. 1 query.
+
+    Args:
+        url: Where the document is: the ``client_id``.
+    """
+    row = OAuthClient.objects.filter(pk=addresses.id_of(url), document_url=url, disabled_at=None)
+    return row.exclude(verified_at=None).exists()
+
+
 def described(url: str, said: dict[str, Any]) -> Client | None:
     """Return the client that a document describes; None where staff have disabled it, or the rules refuse it.
 

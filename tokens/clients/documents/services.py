@@ -37,7 +37,7 @@ async def find(url: str) -> Client | None:
     """Return the enabled client whose document is at an address; None for an address that has none.
 
     No query and no request while it is known: the document as long as its headers say, what staff say of it until they
-    say something else. One request, for all who ask at once, and 3 queries otherwise.
+    say something else. One request, for all who ask at once, and 4 queries otherwise.
 
     Args:
         url: The ``client_id`` as it was received.
@@ -68,7 +68,8 @@ async def _document(url: str, client_id: str) -> _Fetched:
     async def load() -> "Loaded[_Fetched]":
         await rate_limits.admit(rate_limits.REGISTRATION, address=client_context.current().address)
         try:
-            document = await fetching.fetch(url)
+            known = await database().read(queries.is_verified, url)
+            document = await fetching.fetch(url, known=known)
         except DocumentRefused:
             until = clock.unix() + REST_S
             return Loaded(_Fetched(None, until), (tag,), until, absent=True)

@@ -132,7 +132,7 @@ class VerifyLink(VerifyPage, SignInForm):
         The token in the form is what allows it: without a state of this browser no cookie counts.
         """
         found = await self._find(str(request.data.get("token", "")))
-        begun = await self.resumed_sign_in(request) if "request" in request.data else None
+        begun = await self.resumed_by_link(request)
         page = await super().post(request)
         if found is None or begun is None or begun[0].code_id != found.id or not self.done:
             return page

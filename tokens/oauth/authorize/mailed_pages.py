@@ -10,8 +10,9 @@ from uuid import UUID
 
 import msgspec
 
+from ironauth.infrastructure.core.errors import Throttled
 from tokens.clients.models import digest_of
-from tokens.clients.registry import Client
+from tokens.clients.registry import DOCUMENTS, Client
 from tokens.oauth.authorize import request as authorization_request
 from tokens.oauth.authorize import state as authorization_state
 from tokens.oauth.authorize.request import Unanswerable
@@ -67,16 +68,21 @@ async def client_of(waiting: Waiting | None) -> Client | None:
     """Return the client that a page leads to; None for a page of this site, and where nobody goes on to it any more.
 
     An unverified one is named in the browser that has come from it alone. Anybody can register one, give it a name, and
-    have messages sent to any address on the way to it: what a link in a message opens is this site's word.
+    have messages sent to any address on the way to it: what a link in a message opens is this site's word. Nor is the
+    document of one fetched in any other browser: its server would be told that the message was opened, by a mail
+    scanner too. Where no document may be fetched just now the page does without the client.
 
     Args:
         waiting: The page, if one waits.
     """
     if waiting is None or not isinstance(waiting.state, AuthorizationState):
         return None
+    client_id = waiting.state.request.client_id
+    if client_id.startswith(DOCUMENTS) and not waiting.is_here:
+        return None
     try:
-        client = await authorization_request.enabled_client(waiting.state.request.client_id)
-    except Unanswerable:
+        client = await authorization_request.enabled_client(client_id)
+    except (Unanswerable, Throttled):
         return None
     if client.unverified and not waiting.is_here:
         return None

@@ -119,9 +119,7 @@ class ResetPage(SignInForm):
         if meter.FIELD in request.data:
             judged = await meter.shown(password=password, email=found.email, address=client_context.address_of(request))
             return await _asking(request, waiting, token=token, **judged)
-        begun = None
-        if "request" in request.data:
-            begun = await self.resumed_sign_in(request)
+        begun = await self.resumed_by_link(request)
         try:
             data = await self.validated(request, ResetPasswordInput)
             await email_services.reset_password(**data, address=client_context.address_of(request))

@@ -20,7 +20,7 @@ from accounts.users.proofs import Evidence
 from ironauth.infrastructure.api.views import ApiRequest
 from ironauth.infrastructure.cache.two_level import token_cache
 from ironauth.infrastructure.core import strict_json
-from ironauth.infrastructure.core.errors import DomainError
+from ironauth.infrastructure.core.errors import DomainError, Throttled
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.http.client_context import ClientContext
 from tokens.clients.registry import Client
@@ -97,6 +97,21 @@ class SignInForm(OAuthPage):
         if keeps_device:
             await _keep_device(response, proof, opened.session_id, context)
         return response
+
+    async def resumed_by_link(
+        self, request: ApiRequest
+    ) -> tuple[AuthorizationState | AccountState, Client | None] | None:
+        """Return what ``resumed_sign_in`` does, for the page of a link; None where that leads nowhere.
+
+        It leads nowhere without a state, and where the document of its client may not be fetched just now: what the
+        link is for is done all the same. Raises what ``resumed_sign_in`` raises, but ``Throttled``.
+        """
+        if "request" not in request.data:
+            return None
+        try:
+            return await self.resumed_sign_in(request)
+        except Throttled:
+            return None
 
     async def signed_in_by_password(
         self,

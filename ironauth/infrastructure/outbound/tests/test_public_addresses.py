@@ -3,15 +3,21 @@
 import socket
 import ssl
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 import pytest
 
 from ironauth.infrastructure.outbound import public_addresses
-from ironauth.infrastructure.outbound.public_addresses import NotPublicError, is_permitted, may_be_called
-from ironauth.infrastructure.outbound.request import Exchange
+from ironauth.infrastructure.outbound.public_addresses import (
+    MOST_ADDRESSES,
+    NotPublicError,
+    connected,
+    is_permitted,
+    may_be_called,
+)
+from ironauth.infrastructure.outbound.request import Exchange, ExchangeFailedError
 
 PUBLIC = ["8.8.8.8", "1.1.1.1", "168.63.129.17", "192.88.98.1", "2606:4700::1111", "64:ff9b::808:808"]
 NOT_PUBLIC = [
@@ -157,3 +163,95 @@ def test_a_server_without_tls_is_told_nothing(inner: tuple[int, list[str]], monk
         Exchange(address, limit_s=5, longest=100, networks=["127.0.0.0/8"]).run("GET", headers={}, wanted={200})
     assert [line.fileno() for line in lines] == [-1]
     assert asked == []
+
+
+class Dead:
+    """Addresses that all let ``seconds`` go by on a clock of the test's own, and never answer."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, number: int, seconds: float, name_s: float = 0.0) -> None:
+        self.now = 100.0
+        self.limits: list[float] = []
+        self.then: Callable[[], None] = lambda: None
+        found = Names([f"127.0.1.{at}" for at in range(1, number + 1)])
+        dead = self
+
+        def names(*given: Any, **options: Any) -> list[Any]:
+            self.now += name_s
+            return found(*given, **options)
+
+        class Line(socket.socket):
+            def connect(self, _: Any) -> None:
+                dead.limits.append(self.gettimeout() or 0.0)
+                dead.now += seconds
+                dead.then()
+                raise TimeoutError
+
+        monkeypatch.setattr(socket, "getaddrinfo", names)
+        monkeypatch.setattr(socket, "socket", Line)
+
+    def clock(self) -> float:
+        """Return what time it is."""
+        return self.now
+
+
+@pytest.mark.parametrize(
+    ("number", "seconds", "name_s", "limits"),
+    [
+        (MOST_ADDRESSES, 0.5, 0.0, [5.0, 4.5, 4.0, 3.5]),
+        (255, 0.5, 0.0, [5.0, 4.5, 4.0, 3.5]),
+        (255, 3.0, 0.0, [5.0, 2.0]),
+        (255, 5.0, 0.0, [5.0]),
+        (255, 1.0, 4.0, [1.0]),
+        (1, 1.0, 4.5, [0.5]),
+        (1, 1.0, 5.0, []),
+    ],
+)
+def test_one_limit_for_all_of_it(
+    monkeypatch: pytest.MonkeyPatch, number: int, seconds: float, name_s: float, limits: list[float]
+) -> None:
+    """The name and each address take of the same seconds, and after four addresses it is over."""
+    dead = Dead(monkeypatch, number=number, seconds=seconds, name_s=name_s)
+    with pytest.raises(TimeoutError):
+        connected("app.example.com", 443, networks=["127.0.0.0/8"], limit_s=5.0, opened=lambda _: None, now=dead.clock)
+    assert dead.limits == limits
+
+
+def test_cut_while_it_connects(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits any more: no other address is tried, and nothing stays open."""
+    dead = Dead(monkeypatch, number=3, seconds=0)
+    exchange = Exchange("http://app.example.com/x", limit_s=60, longest=100, networks=["127.0.0.0/8"])
+    dead.then = exchange.cut
+    with pytest.raises(ExchangeFailedError, match="too late"):
+        exchange.run("GET", headers={}, wanted={200})
+    assert len(dead.limits) == 1
+    uncut = Exchange("http://app.example.com/x", limit_s=60, longest=100, networks=["127.0.0.0/8"])
+    monkeypatch.setattr(socket, "getaddrinfo", Names(["127.0.1.1", "127.0.1.2", "127.0.1.3"]))
+    dead.then = lambda: None
+    with pytest.raises(TimeoutError):
+        uncut.run("GET", headers={}, wanted={200})
+    assert len(dead.limits) == 1 + 3
+
+
+def test_cut_before_tls_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that takes the connection and says nothing is let go of when nobody waits any more."""
+    monkeypatch.setattr(socket, "getaddrinfo", Names(["127.0.0.1"]))
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            exchange.run("GET", headers={}, wanted={200})
+        except OSError as error:
+            failures.append(error)
+
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        exchange = Exchange(f"https://app.example.com:{port}/x", limit_s=600, longest=100, networks=["127.0.0.0/8"])
+        thread = threading.Thread(target=run, daemon=True)
+        thread.start()
+        line, _ = silent.accept()
+        with line:
+            assert line.recv(1)  # the first byte of TLS
+            exchange.cut()
+            thread.join(60)
+    assert not thread.is_alive()
+    assert len(failures) == 1

@@ -44,10 +44,12 @@ class Web:
         self.documents: dict[str, dict[str, Any]] = {URL: dict(SAID)}
         self.keep_s = 3_600.0
         self.asked: list[str] = []
+        self.known: list[bool] = []
 
-    async def fetch(self, url: str) -> Document:
+    async def fetch(self, url: str, *, known: bool) -> Document:
         """Answer as ``fetching.fetch`` does."""
         self.asked.append(url)
+        self.known.append(known)
         await asyncio.sleep(0)
         if url not in self.documents:
             raise DocumentRefused("status 404")
@@ -144,6 +146,21 @@ async def test_asked_again_each_time(api: httpx.AsyncClient, web: Web, member: M
     assert is_page(await api.get(AUTHORIZE, params=request()), 200, "unverified application")
     await sync_to_async(client_units.verify)(addresses.id_of(URL))
     assert "code" in answered(await api.get(AUTHORIZE, params=request()), CALLBACK)
+
+
+async def test_a_verified_one_has_the_threads_of_known_clients(
+    api: httpx.AsyncClient, web: Web, member: Member
+) -> None:
+    """Servers of strangers that hang do not end it; before staff verify it, and disabled, it is a stranger itself."""
+    web.keep_s = 60
+    await say(api, await consent_page(api, member), "allow")
+    id_of_row = addresses.id_of(URL)
+    steps = (client_units.verify, client_units.disable)
+    for at, step in enumerate(steps, start=1):
+        await sync_to_async(step)(id_of_row)
+        with clock.shifted(61 * at):
+            await api.get(AUTHORIZE, params=request())
+    assert web.known == [False, True, False]
 
 
 async def test_silent(api: httpx.AsyncClient, web: Web, member: Member) -> None:

@@ -122,15 +122,13 @@ async def test_rebinding(monkeypatch: pytest.MonkeyPatch) -> None:
 
     connected: list[Any] = []
 
-    class Line:
-        def settimeout(self, _: float) -> None: ...
-        def close(self) -> None: ...
+    class Line(socket.socket):
         def connect(self, where: Any) -> None:
             connected.append(where[0])
             raise ConnectionRefusedError
 
     monkeypatch.setattr(socket, "getaddrinfo", resolve)
-    monkeypatch.setattr(socket, "socket", lambda *_: Line())
+    monkeypatch.setattr(socket, "socket", Line)
     with pytest.raises(DocumentRefused):
         await fetching.fetch(URL)
     assert (asked, connected) == (["93.184.215.14"],) * 2

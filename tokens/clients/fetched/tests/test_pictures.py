@@ -52,6 +52,43 @@ def test_too_large(media: str, make: object, sides: tuple[int, int]) -> None:
     assert media_of(make(*sides)) == ""  # type: ignore[operator]
 
 
+@pytest.mark.parametrize("marker", [0xC4, 0xCC, 0xDB, 0xDD, 0xE0, 0xEF, 0xFE])
+def test_what_may_be_before_a_frame(marker: int) -> None:
+    """Tables, data of applications and comments are passed over, as browsers do."""
+    assert media_of(b"\xff\xd8\xff" + bytes([marker]) + b"\0\4ab" + jpeg(48, 48)[2:]) == "image/jpeg"
+    assert media_of(b"\xff\xd8\xff" + bytes([marker]) + b"\0\2" + jpeg(48, 48)[2:]) == "image/jpeg"
+
+
+@pytest.mark.parametrize(
+    "marker", [0x00, 0x01, 0x02, 0xBF, 0xC8, *range(0xD0, 0xDB), 0xDC, 0xDE, 0xDF, 0xF0, 0xFD, 0xFF]
+)
+def test_two_sizes(marker: int) -> None:
+    """What a browser reads otherwise than we do may not be before a frame: it would believe the larger size."""
+    large = struct.pack(">HBHH", 17, 8, 65_535, 65_535) + bytes(10)
+    hidden = b"\xff\xd8\xff" + bytes([marker]) + b"\xff\xc0" + large
+    (length,) = struct.unpack_from(">H", hidden, 4)
+    assert media_of(hidden.ljust(4 + length, b"\0") + jpeg(16, 16)[2:]) == ""
+    shifted = b"\xff\xd8\xff" + bytes([marker]) + b"\xc0" + large
+    (length,) = struct.unpack_from(">H", shifted, 4)
+    assert media_of(shifted.ljust(4 + length, b"\0") + jpeg(16, 16)[2:]) == ""
+
+
+@pytest.mark.parametrize("length", [b"\0\0", b"\0\1"])
+def test_no_length(length: bytes) -> None:
+    """A segment's length counts itself: one below two is none."""
+    assert media_of(b"\xff\xd8\xff\xe0" + length + b"\xff" * 2 + jpeg(48, 48)[2:]) == ""
+
+
+def test_nothing_moves() -> None:
+    """Neither APNG nor animated WebP: the other flags and chunks are taken."""
+    assert media_of(png(48, 48) + bytes(4) + b"\0\0\0\4gAMA" + bytes(8)) == "image/png"
+    assert media_of(png(48, 48) + bytes(4) + b"\0\0\0\x08acTL\0\0\0\2" + bytes(8)) == ""
+    for flags in range(0x40):
+        extended = bytearray(webp_extended(48, 48))
+        extended[20] = flags
+        assert media_of(bytes(extended)) == ("" if flags & 0x02 else "image/webp")
+
+
 @pytest.mark.parametrize(("media", "make"), EACH)
 def test_cut_off(media: str, make: object) -> None:
     """A file that ends before its size is said is no picture, wherever it ends; nothing is raised."""
