@@ -35,6 +35,7 @@ PROMISED: Final[dict[str, float]] = {
     "tokens.clients.fetched.fetching.MOST_S": 86_400,
     "tokens.clients.fetched.keys.ANEW_S": 60.0,
     "tokens.clients.fetched.logos.LONGEST": 65_536,
+    "ironauth.infrastructure.outbound.public_addresses.MOST_ADDRESSES": 4,
     "tokens.clients.fetched.pictures.MOST_PIXELS": 1_024,
     "tokens.resources.identifiers.MAX_ASKED": 5,
     "tokens.resources.identifiers.MAX_CHARACTERS": 200,
