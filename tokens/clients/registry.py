@@ -187,10 +187,11 @@ async def find(client_id: str) -> Client | None:
 
     async def load() -> "Loaded[_Found]":  # in quotes: made anew in each call, it took 12 µs
         client = await database().read(read_client, parsed)
-        return Loaded(_Found(client), tags, clock.unix() + KEEP_S, absent=client is None)
+        # Not for Redis: the key that pairwise subjects are made with.
+        return Loaded(_Found(client), tags, clock.unix() + KEEP_S, absent=client is None, secret=True)
 
     tags = (tag, SELF_REGISTERED_TAG)
-    found = await token_cache().fetch(f"{CACHE_PREFIX}{client_id}", load, _Found, tags=tags)
+    found = await token_cache().fetch(f"{CACHE_PREFIX}{client_id}", load, _Found, tags=tags, asked=True)
     return found.client
 
 

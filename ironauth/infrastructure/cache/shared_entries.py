@@ -8,6 +8,7 @@ all do within the bound. *Tokens vouched for through Redis* in docs/decisions go
 """
 
 import asyncio
+import hmac
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -18,7 +19,7 @@ import msgspec
 
 from ironauth.infrastructure.cache.memory import Freshness, L1Entry
 from ironauth.infrastructure.core import clock
-from ironauth.infrastructure.crypto.master_keys import MAC_BYTES, is_mac, mac, register_purpose
+from ironauth.infrastructure.crypto.master_keys import MAC_BYTES, mac, register_purpose
 from ironauth.infrastructure.telemetry import metrics
 
 if TYPE_CHECKING:
@@ -187,9 +188,12 @@ def _sealed(key: str, entry: L1Entry) -> bytes:
 
 
 def _opened(data: bytes) -> bytes:
-    """Return the payload of ``_sealed``; raise MsgspecError when the MAC does not fit."""
+    """Return the payload of ``_sealed``; raise MsgspecError when the MAC does not fit.
+
+    Only the newest master key makes one: it stands for the signature of a token, and an older key may have leaked.
+    """
     payload = data[MAC_BYTES:]
-    if not is_mac(data[:MAC_BYTES], _PURPOSE, payload):
+    if not hmac.compare_digest(data[:MAC_BYTES], mac(_PURPOSE, payload)):
         raise msgspec.MsgspecError("An entry in Redis carries no valid MAC")
     return payload
 

@@ -32,12 +32,14 @@ class Loaded[T]:
         expires_at: When it ends by itself; unix seconds.
         absent: The value stands for nothing found. It is kept in a small store apart and not shared, so that a stranger
             who invents keys drops no entry of somebody else.
+        secret: It has something that Redis, or who reads there, must not learn: it stays in this process.
     """
 
     value: T
     tags: tuple[str, ...]
     expires_at: float
     absent: bool = False
+    secret: bool = False
 
 
 class ReadMark(NamedTuple):
@@ -176,7 +178,7 @@ class TwoLevelCache:
         entry = _entry(loaded, reading)
         if loaded.absent:
             self._absent.put(key, entry, sequence=reading.sequence)
-        elif self._l1.put(key, entry, sequence=reading.sequence) and l2 is not None:
+        elif self._l1.put(key, entry, sequence=reading.sequence) and l2 is not None and not loaded.secret:
             l2.share(key, entry)
         return loaded.value
 

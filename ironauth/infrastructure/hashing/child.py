@@ -84,10 +84,13 @@ def main(arguments: Sequence[str]) -> None:
 
 def _serve(line: int, library: Library, nice: int) -> None:
     refused = lower_priority(nice)
-    with suppress(EOFError, OSError):  # the server has gone
-        send(line, refused.encode())
-        while True:
-            send(line, _answer(receive(line), library))
+    try:
+        with suppress(EOFError, OSError):  # the server has gone
+            send(line, refused.encode())
+            while True:
+                send(line, _answer(receive(line), library))
+    finally:
+        os.close(line)  # whatever ended this thread: who waits for its answer hears of it
 
 
 def _answer(request: bytes, library: Library) -> bytes:

@@ -1,6 +1,7 @@
 """Ids of clients that strangers invent: they drop nothing of ours from memory, and count for their network."""
 
 import uuid
+from types import SimpleNamespace
 
 import httpx
 import pytest
@@ -80,3 +81,13 @@ def test_the_memory_for_them_is_small() -> None:
     """What each process remembers of keys under which there is nothing takes 1 MiB."""
     assert cache.MAX_ABSENT_BYTES == 2**20
     assert token_cache()._absent.max_bytes == 2**20
+
+
+async def test_a_client_is_no_matter_for_redis(wiki: OAuthClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has the key that pairwise subjects are made with, which nobody who reads there may learn."""
+    told: list[str] = []
+    monkeypatch.setattr(
+        token_cache(), "_l2", SimpleNamespace(share=lambda key, _entry: told.append(key), clear=lambda: None)
+    )
+    assert await clients.find(str(wiki.pk)) is not None
+    assert told == []

@@ -10,7 +10,7 @@ from drf_spectacular.utils import extend_schema
 
 from ironauth.config.cookies import ACTING
 from ironauth.infrastructure.api.views import ApiRequest
-from ironauth.infrastructure.cache.two_level import token_cache
+from ironauth.infrastructure.cache.two_level import ReadMark, token_cache
 from ironauth.infrastructure.core.errors import NotAuthenticated
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.http import client_context, cookies
@@ -57,6 +57,7 @@ class AccountsPage(OAuthPage):
         if cookies.name_of(ACTING) in request.COOKIES:  # they have begun in another tab
             return responses.on_to_account(reverse("email-pages:security-page"))
         there = destination(str(request.data.get("next", "")))
+        mark = token_cache().mark()  # before the people are read: the token that they may get tells what was read
         here = await _here(request)
         field = next((one for one in ("account", "sign_out", "sign_out_all", "other") if one in request.data), "")
         named = id_of(request, field)
@@ -69,7 +70,7 @@ class AccountsPage(OAuthPage):
             return _listed(request, here, there, signed_out=field in ("sign_out", "sign_out_all"))
         if field in ("sign_out", "sign_out_all"):
             return await _signed_out(request, here, here if field == "sign_out_all" else [meant], there)
-        return await _gone_on(request, here, meant if field == "account" else None, there)
+        return await _gone_on(request, here, meant if field == "account" else None, there, mark)
 
 
 class OwnSession(OAuthPage):
@@ -112,7 +113,9 @@ async def _open(
     return stays
 
 
-async def _gone_on(request: ApiRequest, here: Sequence[Here], meant: Here | None, there: str) -> HttpResponse:
+async def _gone_on(
+    request: ApiRequest, here: Sequence[Here], meant: Here | None, there: str, mark: ReadMark
+) -> HttpResponse:
     """Go on as this account, or with None to where another person signs in; in a browser that is known alone.
 
     What it opens is known by that for the grace of a refresh at least: an honest second click finds it.
@@ -121,18 +124,20 @@ async def _gone_on(request: ApiRequest, here: Sequence[Here], meant: Here | None
     if not browser:  # its cookie has expired meanwhile
         return _listed(request, here, there)
     try:
-        response = await (_beside(request, here, there) if meant is None else _switched(request, here, meant, there))
+        response = await (
+            _beside(request, here, there, mark) if meant is None else _switched(request, here, meant, there, mark)
+        )
     except NotAuthenticated:  # other clicks were faster twice
         return _listed(request, await _here(request), there)
     authorization_state.remember_browser(response, browser)
     return response
 
 
-async def _switched(request: ApiRequest, here: Sequence[Here], meant: Here, there: str) -> HttpResponse:
+async def _switched(request: ApiRequest, here: Sequence[Here], meant: Here, there: str, mark: ReadMark) -> HttpResponse:
     """Go on as this account; applications use it from now on, too."""
     response = responses.on_to_account(there)
     if meant.held is None:  # it is the present one: applications had another one, or none
-        return await _present_everywhere(request, here, there)
+        return await _present_everywhere(request, here, there, mark)
     stays = None
     if meant.own is None:
         try:
@@ -151,10 +156,10 @@ async def _switched(request: ApiRequest, here: Sequence[Here], meant: Here, ther
     return response
 
 
-async def _present_everywhere(request: ApiRequest, here: Sequence[Here], there: str) -> HttpResponse:
+async def _present_everywhere(request: ApiRequest, here: Sequence[Here], there: str, mark: ReadMark) -> HttpResponse:
     """Have applications use the account of the account's pages, which has no SSO session in this browser yet."""
     response = responses.on_to_account(there)
-    here, stays = await _keep(request, response, here) or (here, None)
+    here, stays = await _keep(request, response, here, mark) or (here, None)
     if stays is None:
         return _listed(request, await _here(request), there)
     sso_session.give_cookie(response, stays.text, max_age_s=settings.IRONAUTH_SSO_ABSOLUTE_S)
@@ -163,10 +168,10 @@ async def _present_everywhere(request: ApiRequest, here: Sequence[Here], there: 
     return response
 
 
-async def _beside(request: ApiRequest, here: Sequence[Here], there: str) -> HttpResponse:
+async def _beside(request: ApiRequest, here: Sequence[Here], there: str, mark: ReadMark) -> HttpResponse:
     """Go to where another person signs in; the present account stays signed in in this browser."""
     response = _sign_in(there)
-    kept = await _keep(request, response, here)
+    kept = await _keep(request, response, here, mark)
     if kept is None:
         return _listed(request, await _here(request), there)
     here, stays = kept
@@ -181,7 +186,7 @@ async def _beside(request: ApiRequest, here: Sequence[Here], there: str) -> Http
 
 
 async def _keep(
-    request: ApiRequest, response: HttpResponse, here: Sequence[Here]
+    request: ApiRequest, response: HttpResponse, here: Sequence[Here], mark: ReadMark
 ) -> tuple[Sequence[Here], SsoCookie | None] | None:
     """Keep the account of the account's pages in the browser, and give their next token. See ``units.beside``.
 
@@ -190,7 +195,6 @@ async def _keep(
     """
     context = client_context.context_of(request)._replace(browser=client_context.browser_of(request))
     token = transport.previous_of(request)
-    mark = token_cache().mark()
     key = await key_store().signing()
     try:
         stays, own = await database().write(units.beside, here, token=token, context=context)

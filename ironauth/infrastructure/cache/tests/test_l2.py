@@ -5,6 +5,7 @@ import signal
 import time
 import uuid
 from collections.abc import AsyncIterator
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -15,6 +16,7 @@ from ironauth.infrastructure.cache import shared_entries
 from ironauth.infrastructure.cache.memory import RECENT_S, Freshness, L1Entry
 from ironauth.infrastructure.cache.redis_client import RedisClient
 from ironauth.infrastructure.cache.shared_entries import AHEAD_S, L2, LONGEST_S, MOST_WAITING, SharedEntry
+from ironauth.infrastructure.cache.two_level import Loaded, token_cache
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.crypto.signed_values import NotOurs, seal, unseal
 from ironauth.infrastructure.threads.circuit_breaker import Breaker
@@ -216,17 +218,31 @@ async def test_garbage_and_forgeries_are_misses(a: Worker, b: Worker) -> None:
 
 
 async def test_the_master_keys_sign_it(a: Worker, b: Worker, settings: Settings) -> None:
-    """Who has other master keys is not believed, nor who knows SECRET_KEY alone; an older key of ours still counts."""
+    """Who has other master keys is not believed, nor who knows SECRET_KEY or an older key of ours alone."""
     before = dict(settings.IRONAUTH_MASTER_KEYS)
     await a.put()
     settings.IRONAUTH_MASTER_KEYS = {"t2": b"n" * 32, **before}
-    assert await b.get() is not None
+    assert await b.get() is None
     settings.IRONAUTH_MASTER_KEYS = {"t2": b"n" * 32}
     assert await b.get() is None
     settings.IRONAUTH_MASTER_KEYS = before
     payload = msgspec.msgpack.encode(SharedEntry("k", 10, clock.unix(), clock.unix() + 60, (), MIA))
     await a.remote.aclient().set(NAME, seal(b"entry", payload), px=5000)
     assert await b.get() is None
+
+
+@pytest.mark.parametrize("secret", [True, False])
+async def test_what_is_secret_stays_in_this_process(monkeypatch: pytest.MonkeyPatch, *, secret: bool) -> None:
+    """Redis is not told of it; of all else it is."""
+    told: list[str] = []
+    cache = token_cache()
+    monkeypatch.setattr(cache, "_l2", SimpleNamespace(share=lambda key, _entry: told.append(key), clear=lambda: None))
+
+    async def load() -> Loaded[str]:
+        return Loaded("value", (), clock.unix() + 60, secret=secret)
+
+    assert await cache.fetch("a key", load, str, asked=True) == "value"
+    assert told == ([] if secret else ["a key"])
 
 
 # ---------------------------------------------------------------- a Redis that lies
