@@ -1,6 +1,6 @@
 """What becomes of this application's tables in the export of a person's data, and at the first proof of an address.
 
-And which clients an invitation can lead to.
+And which clients an invitation can lead to, and that the logo of a verified one stays.
 """
 
 from typing import Any
@@ -15,6 +15,7 @@ from ironauth.infrastructure.db.compiled import Param
 from tokens.clients import queries as clients
 from tokens.clients import registry
 from tokens.clients.documents import services as documents
+from tokens.clients.fetched import logos
 from tokens.oauth.models import AuthorizationCode, Consent, DeviceGrant, LogoutNotice
 from tokens.sessions.models import KnownDevice, Session
 from tokens.upstream.models import UpstreamSession
@@ -25,6 +26,7 @@ def register() -> None:
     _register_export()
     _register_first_proof()
     registry.register_documents(documents.find)
+    clients.client_verified.connect(logos.settled, dispatch_uid="tokens.logo_settled")
     invitations.register(find=clients.invited_to, offered=clients.to_invite_to)
 
 

@@ -16,6 +16,7 @@ from tokens.admin import client_presets
 from tokens.admin.client_snippets import snippets
 from tokens.admin.read_only import note
 from tokens.clients import units as client_units
+from tokens.clients.fetched import logos
 from tokens.clients.models import OAuthClient, OAuthClientSecret
 from tokens.rights import CHANGE_CLIENTS
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 #: How long a replaced secret may go on, in seconds, and the words for it.
 EXPIRE_OLD: Final = ((86_400, "for a day"), (604_800, "for a week"), (3_600, "for an hour"), (0, "not at all"))
+LOGO: Final = "logo"  # the logo that the page showed
 NEWEST: Final = "newest"  # the secret that was the newest when the page was made
 
 
@@ -62,6 +64,7 @@ class ClientActs(Tabbed):
             context["may_disable"] = self.has_disable_permission(request) and client.disabled_at is None
             context["may_enable"] = may_change and client.disabled_at is not None
             context["may_verify"] = may_change and client.is_unverified
+            context["logo"] = logos.mark_of(client)
             context["may_rotate"] = may_change and client.auth_method == OAuthClient.AuthMethod.SECRET
             context["danger"] = {
                 act.__name__: is_danger(act) for act in (self.disable, self.enable, self.rotate_secret, self.verify)
@@ -134,6 +137,9 @@ class ClientActs(Tabbed):
         """Note that staff have looked at a client that none of them made."""
         client = self._for(request, client_id, "change")
         if request.method == "POST":
+            if logos.mark_of(client) != request.POST.get(LOGO, ""):
+                self.message_user(request, "Nothing was done: there is another logo now. Look at it.", messages.WARNING)
+                return HttpResponseRedirect(page_of(client_id))
             with transaction.atomic():
                 if client_units.verify(client_id, actor_id=caller_of(request)):
                     note(request, [client], "Verified.", action="verify_client")

@@ -19,6 +19,9 @@ from tokens.protocol import GrantType
 #: client ends by its receiver (`sessions.units.end_of_client`, `oauth.expiry.end_of_client`; see `tokens.apps`),
 #: which returns how many sessions that ended (None: it keeps none).
 client_ends: Final = Signal()
+#: Sent with ``client``, locked, when staff verify one of a stranger, in that transaction: what it shows stays as it is
+#: (`fetched.logos.settled`; see `tokens.registration`).
+client_verified: Final = Signal()
 
 
 def rights_of_machine(client_id: UUID) -> frozenset[str] | None:

@@ -6,6 +6,7 @@ soon as a revoked session is.
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import lru_cache
+from hashlib import sha256
 from typing import Any, cast
 from uuid import UUID
 
@@ -116,6 +117,11 @@ class Client(msgspec.Struct, frozen=True):
     def public_id(self) -> str:
         """The ``client_id`` as it stands in requests, ID tokens and assertions."""
         return self.document_url or self.client_id
+
+    @property
+    def logo_mark(self) -> str:
+        """What tells the address of its logo from others, in the address of our copy; "" without a logo."""
+        return sha256(self.logo_uri.encode()).hexdigest()[:16] if self.logo_uri else ""
 
     @property
     def rules(self) -> Profile:

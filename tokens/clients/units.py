@@ -17,7 +17,7 @@ from accounts.audit.recording import Event
 from ironauth.infrastructure.cache.invalidation import invalidate
 from ironauth.infrastructure.core import clock
 from tokens.clients.models import OAuthClient, OAuthClientSecret, client_tag, digest_of
-from tokens.clients.queries import client_ends
+from tokens.clients.queries import client_ends, client_verified
 
 SECRET_BYTES: Final = 32  # 256 random bits (security-bar 22)
 HINT_CHARACTERS: Final = 4  # of 43: the 232 bits left are as good as all
@@ -173,7 +173,8 @@ def delete(client: OAuthClient, *, actor_id: UUID | None = None, event: Event = 
 def verify(client_id: UUID, *, actor_id: UUID | None = None) -> bool:
     """Note that staff have looked at a client that none of them made; False when there is nothing to note.
 
-    People are asked about it as about any other then, and it does not expire.
+    People are asked about it as about any other then, and it does not expire. Its logo is the copy that is here now, or
+    none: ``client_verified``.
 
     Args:
         client_id: The client.
@@ -187,6 +188,7 @@ def verify(client_id: UUID, *, actor_id: UUID | None = None) -> bool:
         return False
     client.verified_at = clock.now()
     client.save(update_fields=["verified_at"])
+    client_verified.send(sender=OAuthClient, client=client)
     _record(Event.CLIENT_VERIFIED, client, actor_id, redirect_uris=client.redirect_uris)
     return True
 

@@ -30,8 +30,13 @@ class LogoView(AsyncAPIView):
 
     @extend_schema(exclude=True)
     async def get(self, request: ApiRequest, client_id: UUID) -> HttpResponse:
-        """Return the picture, of the type that it is; 404 for a client without one."""
+        """Return the picture, of the type that it is; 404 for a client without one, or with that of another address.
+
+        A document may name a new logo before its client's row does: the old picture is not shown as the new one.
+        """
         client = await clients.find(str(client_id))
+        if client is not None and request.query_params.get("of", client.logo_mark) != client.logo_mark:
+            client = None
         picture = await logos.of(client) if client is not None else None
         if picture is None:
             return HttpResponse(status=HTTPStatus.NOT_FOUND, headers={"Cache-Control": "no-store"})

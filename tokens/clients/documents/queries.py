@@ -22,6 +22,8 @@ _DESCRIBED: Final = (
     "name", "auth_method", "redirect_uris", "post_logout_redirect_uris", "jwks", "jwks_uri", "grants", "logo_uri",
     "policy_uri", "tos_uri", "request_uris", "request_object_signing_alg", "userinfo_signed_response_alg",
 )  # fmt: skip
+#: What staff have looked at: another one makes its client unverified.
+_IDENTITY: Final = tuple(name for name in _DESCRIBED if name in strangers.IDENTITY)
 #: What it says as long as staff have not looked at it.
 _UNVERIFIED: Final = (*_DESCRIBED, "scopes", "id_token_alg", "dpop", "require_par")
 
@@ -39,6 +41,7 @@ def is_verified(url: str) -> bool:
 def described(url: str, said: dict[str, Any]) -> Client | None:
     """Return the client that a document describes; None where staff have disabled it, or the rules refuse it.
 
+    It is unverified while its document says another name, address, key, logo or link than staff have verified.
     2 queries at most.
 
     Args:
@@ -57,6 +60,8 @@ def described(url: str, said: dict[str, Any]) -> Client | None:
     if row is None:
         now.pk, now.origin, now.document_url = addresses.id_of(url), OAuthClient.Origin.DOCUMENT, url
         return registry.snapshot(now)
+    if any(_differs(getattr(row, name), getattr(now, name)) for name in _IDENTITY):
+        row.verified_at = None
     for name in _DESCRIBED if row.verified_at is not None else _UNVERIFIED:
         setattr(row, name, getattr(now, name))
     return registry.snapshot(row)
@@ -65,8 +70,8 @@ def described(url: str, said: dict[str, Any]) -> Client | None:
 def keep(client: Client) -> None:
     """Store what a document says of its client, in the transaction in which somebody allows it something.
 
-    So nobody fills the table by opening /oauth/authorize, and what people and staff see is what was allowed. 3 queries
-    the first time, 1 after that.
+    So nobody fills the table by opening /oauth/authorize, and what people and staff see is what was allowed. A change
+    of who it is makes a client that staff have verified unverified again. 3 queries the first time, 1 after that.
 
     Args:
         client: The client, as the request was judged by it.
@@ -92,6 +97,9 @@ def keep(client: Client) -> None:
     if changed:
         for name in changed:
             setattr(row, name, said[name])
+        if row.verified_at is not None and set(changed) & set(_IDENTITY):
+            row.verified_at = None
+            changed.append("verified_at")
         row.save(update_fields=changed)
         audit.record(Event.CLIENT_CHANGED, details={**details, "fields": sorted(changed)})
 

@@ -14,6 +14,11 @@ from tokens.clients.dynamic.errors import TooManyClients
 from tokens.clients.dynamic.models import RegistrationToken
 from tokens.clients.models import OAuthClient
 
+#: Fields whose change makes a client that staff have verified another one: who it says it is, what people are shown of
+#: it, where it is answered at, and by what it is known.
+IDENTITY: Final = (
+    "name", "redirect_uris", "auth_method", "jwks", "jwks_uri", "logo_uri", "policy_uri", "tos_uri", "sector",
+)  # fmt: skip
 #: Of a lock on PostgreSQL; any number that is nobody else's.
 _LOCK: Final = 7_591
 #: Seconds a token that has ended stays, so that staff see what became of it.

@@ -22,9 +22,6 @@ from tokens.clients.errors import InvalidClientMetadata, InvalidRegistrationToke
 from tokens.clients.models import OAuthClient, digest_of
 
 TOKEN_BYTES: Final = 32  # 256 random bits
-#: Fields whose change makes a client that staff have verified another one: who it says it is, where it is answered at,
-#: and by what it is known.
-_IDENTITY: Final = ("name", "redirect_uris", "auth_method", "jwks", "jwks_uri", "logo_uri", "sector")
 
 
 def register(client: OAuthClient, *, initial_token: str | None) -> Registered:
@@ -126,7 +123,7 @@ def change(client_id: UUID, token: str, said: dict[str, Any]) -> Registered:
         if scopes is not None and "scope" not in said:
             client.scopes = scopes  # what staff gave it
         changed = [name for name in _FIELDS if getattr(client, name) != before[name]]
-        if client.verified_at is not None and set(changed) & set(_IDENTITY):
+        if client.verified_at is not None and set(changed) & set(queries.IDENTITY):
             client.verified_at = None
             changed.append("verified_at")
         secret = client_units.change(client, fields=changed) if changed else client_units.NO_SECRET
@@ -205,7 +202,7 @@ def _record(event: Event, client: OAuthClient, **details: object) -> None:
 
 
 _FIELDS: Final = (
-    *_IDENTITY, "profile", "require_pkce", "post_logout_redirect_uris", "grants", "scopes", "id_token_alg",
+    *queries.IDENTITY, "profile", "require_pkce", "post_logout_redirect_uris", "grants", "scopes", "id_token_alg",
     "subject_type", "dpop", "require_par", "request_uris", "request_object_signing_alg",
-    "userinfo_signed_response_alg", "policy_uri", "tos_uri", "sector_identifier_uri",
+    "userinfo_signed_response_alg", "sector_identifier_uri",
 )  # fmt: skip

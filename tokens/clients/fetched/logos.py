@@ -1,7 +1,8 @@
 """The logo of a client: fetched once, when a page first shows it, and served from our own copy ever after.
 
 So a page of ours never has a browser call an address that a stranger chose, and what staff have looked at stays as it
-was: another picture needs another address, which makes a client that registered itself unverified again.
+was: another picture needs another address, which makes a client of a stranger unverified again. One that had no picture
+when it was verified has none until then (``settled``).
 """
 
 from typing import Final
@@ -13,10 +14,11 @@ from ironauth.infrastructure.cache.two_level import Loaded, token_cache
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.http import client_context
+from tokens.clients import registry
 from tokens.clients.fetched import fetching, pictures, units
 from tokens.clients.fetched.errors import FetchRefused
 from tokens.clients.fetched.units import Picture
-from tokens.clients.models import client_tag
+from tokens.clients.models import OAuthClient, client_tag
 from tokens.clients.registry import Client
 
 LONGEST: Final = 64 * 1024  # bytes
@@ -42,7 +44,7 @@ async def of(client: Client) -> Picture | None:
         return None
     kept = await database().read(units.read, client.id, client.logo_uri)
     if kept is not None:
-        return kept
+        return kept if kept.media else None
 
     async def load() -> "Loaded[_Tried]":
         await rate_limits.admit(rate_limits.REGISTRATION, address=client_context.current().address)
@@ -57,4 +59,27 @@ async def of(client: Client) -> Picture | None:
         return tried
 
     await token_cache().fetch(f"cl:{client.client_id}", load, _Tried, tags=(client_tag(client.client_id),))
-    return await database().read(units.read, client.id, client.logo_uri)
+    kept = await database().read(units.read, client.id, client.logo_uri)
+    return kept if kept is not None and kept.media else None
+
+
+def settled(*, client: OAuthClient, **_kwargs: object) -> None:
+    """Let a client's logo be what is here now, also where that is none; a receiver of ``queries.client_verified``.
+
+    Else the stranger could choose a picture for this address after staff have looked. 4 queries, 0 without a logo.
+
+    Args:
+        client: The client, locked.
+    """
+    if client.logo_uri:
+        units.keep(client.pk, client.logo_uri, units.NO_PICTURE)
+
+
+def mark_of(client: OAuthClient) -> str:
+    """Return the mark of the picture that people are shown of a client, "" for none here. 1 query.
+
+    Args:
+        client: The client.
+    """
+    kept = units.read(client.pk, client.logo_uri)
+    return registry.snapshot(client).logo_mark if kept is not None and kept.media else ""

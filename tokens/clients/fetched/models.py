@@ -17,7 +17,7 @@ class ClientLogo(models.Model):
 
     Attributes:
         uri: Where it came from.
-        media: Its type, by what is in it.
+        media: Its type, by what is in it; "" for no picture, where staff verified the client without one.
     """
 
     client = models.OneToOneField(OAuthClient, primary_key=True, on_delete=models.DB_CASCADE, related_name="logo")

@@ -1,6 +1,6 @@
 """Units of work on our copies of logos."""
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from django.db import transaction
@@ -17,8 +17,14 @@ class Picture(NamedTuple):
     content: bytes
 
 
+#: What is kept of an address that had no picture when staff verified the client.
+NO_PICTURE: Final = Picture("", b"")
+
+
 def read(client_id: UUID, uri: str) -> Picture | None:
     """Return the copy that a client has of this address; None for none yet. 1 query.
+
+    One without a media type is no picture: staff have verified the client while there was none.
 
     Args:
         client_id: The client.
@@ -29,7 +35,9 @@ def read(client_id: UUID, uri: str) -> Picture | None:
 
 
 def keep(client_id: UUID, uri: str, picture: Picture) -> None:
-    """Store a client's copy instead of the one before, unless its address has changed meanwhile.
+    """Store a client's copy instead of that of another address, unless its own has changed meanwhile.
+
+    What is kept of this address stays: it is what people, and staff who verified the client, have seen.
 
     Args:
         client_id: The client.
@@ -38,6 +46,8 @@ def keep(client_id: UUID, uri: str, picture: Picture) -> None:
     """
     with transaction.atomic():
         if OAuthClient.objects.select_for_update().filter(pk=client_id, logo_uri=uri).first() is None:
+            return
+        if ClientLogo.objects.filter(client=client_id, uri=uri).exists():
             return
         said = {"uri": uri, "media": picture.media, "content": picture.content, "fetched_at": clock.now()}
         ClientLogo.objects.update_or_create(client_id=client_id, defaults=said)

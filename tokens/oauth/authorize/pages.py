@@ -3,7 +3,6 @@
 import secrets
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from hashlib import sha256
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
@@ -282,9 +281,11 @@ def sign_out(
         redirect_uri: Where the client wants them to be afterwards, "" for nowhere.
         state: The client's own, to be given back there.
     """
+    document_url = client.document_url if client is not None else ""
     context = {
         "user": user,
         "client": client,
+        "origin": strangers.origin_of(document_url, redirect_uri) if document_url or redirect_uri else "",
         "confirmation": confirmation,
         "redirect_uri": redirect_uri,
         "state": state,
@@ -336,7 +337,7 @@ def _facts(client: Client | None) -> dict[str, Any]:
     """
     if client is None:
         return {}
-    logo = sha256(client.logo_uri.encode()).hexdigest()[:16] if client.logo_uri and client.stored else ""
+    logo = client.logo_mark if client.stored else ""
     links = [
         {"kind": kind, "uri": uri, "host": urlsplit(uri).netloc}
         for kind, uri in (("policy_uri", client.policy_uri), ("tos_uri", client.tos_uri))

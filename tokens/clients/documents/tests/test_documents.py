@@ -12,6 +12,7 @@ from pytest_django import Settings
 from accounts.audit.models import AuditEvent
 from conftest import PASSWORD, bearer
 from ironauth.infrastructure.core import clock
+from ironauth.infrastructure.db.unit_of_work import database
 from tokens.access import codec
 from tokens.clients import units as client_units
 from tokens.clients.documents import addresses, fetching
@@ -190,6 +191,64 @@ async def test_another_address_takes_effect(api: httpx.AsyncClient, web: Web, me
         await say(api, page, "allow")
     assert (await OAuthClient.objects.aget()).redirect_uris == ["https://agent.example.com/new"]
     assert len(web.asked) == 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "still"),
+    [
+        ({"grant_types": ["authorization_code"]}, True),
+        ({"redirect_uris": ["http://127.0.0.1/cb", CALLBACK]}, True),
+        ({"client_name": "Agent Smith, Your Bank"}, False),
+        ({"logo_uri": "https://bank.example/logo.png"}, False),
+        ({"policy_uri": "https://bank.example/policy"}, False),
+        ({"tos_uri": "https://bank.example/terms"}, False),
+        ({"redirect_uris": [CALLBACK, "https://evil.example/cb"]}, False),
+    ],
+)
+async def test_a_document_that_says_another_is_looked_at_anew(
+    api: httpx.AsyncClient, web: Web, member: Member, changes: dict[str, Any], still: bool
+) -> None:
+    """What staff have verified is what people are shown: another name, picture or address is a stranger's."""
+    web.keep_s = 60
+    await say(api, await consent_page(api, member), "allow")
+    await sync_to_async(client_units.verify)(addresses.id_of(URL))
+    web.documents[URL].update(changes)
+    with clock.shifted(61):
+        page = await api.get(AUTHORIZE, params=request(prompt="consent"))
+        assert is_page(page, 200, "Agent Smith")
+        assert ("unverified application" in page.text) is not still
+        assert (await OAuthClient.objects.aget()).verified_at is not None  # nobody has allowed it anything as that
+        await say(api, page, "allow")
+    assert ((await OAuthClient.objects.aget()).verified_at is not None) is still
+    events = [one async for one in AuditEvent.objects.filter(event="client_changed")]
+    assert any("verified_at" in one.details["fields"] for one in events) is not still
+
+
+async def test_a_document_that_says_the_old_again(api: httpx.AsyncClient, web: Web, member: Member) -> None:
+    """As long as nobody has allowed the other anything, staff's word holds for what they have looked at."""
+    web.keep_s = 60
+    await say(api, await consent_page(api, member), "allow")
+    await sync_to_async(client_units.verify)(addresses.id_of(URL))
+    for at, name in enumerate(("Agent Smith, Your Bank", "Agent Smith"), start=1):
+        web.documents[URL]["client_name"] = name
+        with clock.shifted(61 * at):
+            answer = await api.get(AUTHORIZE, params=request())
+            assert is_page(answer, 200, "unverified application") if at == 1 else answered(answer, CALLBACK)["code"]
+
+
+async def test_verified_while_another_is_allowed(api: httpx.AsyncClient, web: Web, member: Member) -> None:
+    """Whichever is first: a client that is verified is the one that staff have looked at."""
+    web.keep_s = 60
+    await say(api, await consent_page(api, member), "allow")
+    web.documents[URL]["client_name"] = "Agent Smith, Your Bank"
+    with clock.shifted(61):
+        page = await api.get(AUTHORIZE, params=request())
+        await asyncio.gather(
+            say(api, page, "allow"), database().write(client_units.verify, addresses.id_of(URL)),
+        )  # fmt: skip
+    row, verified = await OAuthClient.objects.aget(), await AuditEvent.objects.aget(event="client_verified")
+    assert row.name == "Agent Smith, Your Bank"
+    assert (row.verified_at is not None) is (verified.details["name"] == row.name)
 
 
 async def test_a_document_that_is_gone(api: httpx.AsyncClient, web: Web, member: Member) -> None:

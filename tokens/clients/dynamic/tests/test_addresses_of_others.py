@@ -47,13 +47,14 @@ async def test_replaced(api: httpx.AsyncClient, opened: Settings, web: Web) -> N
     told = await registered(api, **BY_ADDRESS, **shown)
     await OAuthClient.objects.filter(pk=told["client_id"]).aupdate(verified_at="2026-01-01T00:00Z")
     said = {**BY_ADDRESS, "client_id": told["client_id"], "client_name": told["client_name"], **shown,
-            "policy_uri": "https://app.example.com/q", "grant_types": told["grant_types"]}  # fmt: skip
+            "post_logout_redirect_uris": ["https://app.example.com/bye"],
+            "grant_types": told["grant_types"]}  # fmt: skip
     headers = bearer(told["registration_access_token"])
     answer = await api.put(told["registration_client_uri"], json=said, headers=headers)
     assert answer.status_code == 200, answer.text
-    assert (answer.json()["policy_uri"], answer.json()["tos_uri"]) == (said["policy_uri"], said["tos_uri"])
+    assert answer.json()["post_logout_redirect_uris"] == said["post_logout_redirect_uris"]
     assert (await OAuthClient.objects.aget(pk=told["client_id"])).verified_at is not None
-    for name in ("logo_uri", "jwks_uri"):
+    for name in ("logo_uri", "policy_uri", "tos_uri", "jwks_uri"):
         await OAuthClient.objects.filter(pk=told["client_id"]).aupdate(verified_at="2026-01-01T00:00Z")
         said[name] += "2"
         answer = await api.put(told["registration_client_uri"], json=said, headers=headers)

@@ -317,6 +317,7 @@ class TestManaging:
     @pytest.mark.parametrize(
         ("changes", "still"),
         [({"scope": "openid"}, True), ({"client_name": "Your bank"}, False),
+         ({"policy_uri": "https://bank.example/p"}, False), ({"tos_uri": "https://bank.example/t"}, False),
          ({"redirect_uris": ["https://evil.example.com/cb"]}, False)],
     )  # fmt: skip
     async def test_a_change_of_who_it_is_ends_verification(

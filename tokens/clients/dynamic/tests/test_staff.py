@@ -1,5 +1,6 @@
 """What staff do about clients of strangers: tokens that let them register, and verifying a client."""
 
+import re
 import uuid
 from typing import Any
 
@@ -16,6 +17,7 @@ from accounts.users.models import User
 from conftest import PASSWORD, bearer
 from ironauth.infrastructure.core import clock
 from tokens.clients.dynamic.models import RegistrationToken
+from tokens.clients.fetched import units as logos
 from tokens.clients.models import OAuthClient
 from tokens.oauth.tests.material import make_client, make_public_client
 from tokens.tests.browser import SIGNIN, Pair
@@ -135,3 +137,21 @@ def test_in_the_admin(root: Client, origin: str) -> None:
     assert 'value="Verify"' not in done
     mine, _ = make_client()
     assert 'value="Verify"' not in root.get(reverse("admin:tokens_oauthclient_change", args=[mine.pk])).content.decode()
+
+
+def test_staff_see_the_logo_that_they_verify(root: Client) -> None:
+    """Beside the button is the picture that people are shown; another one than the page had is not verified with it."""
+    client = stranger()
+    uri = "https://app.example.com/logo.png"
+    OAuthClient.objects.filter(pk=client.pk).update(logo_uri=uri)
+    page = reverse("admin:tokens_oauthclient_change", args=[client.pk])
+    verify = reverse("admin:tokens_oauthclient_verify", args=[client.pk])
+    assert "stays without one" in root.get(page).content.decode()
+    logos.keep(client.pk, uri, logos.Picture("image/png", b"x"))
+    assert "there is another logo now" in root.post(verify, {"logo": ""}, follow=True).content.decode()
+    assert OAuthClient.objects.get(pk=client.pk).is_unverified
+    shown = root.get(page).content.decode()
+    (mark,) = re.findall(rf'<img src="/oauth/logo/{client.pk}\?of=(\w{{16}})"', shown)
+    assert f'name="logo" value="{mark}"' in shown
+    assert "is verified" in root.post(verify, {"logo": mark}, follow=True).content.decode()
+    assert not OAuthClient.objects.get(pk=client.pk).is_unverified

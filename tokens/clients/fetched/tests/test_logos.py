@@ -1,5 +1,7 @@
 """The logo of a client: fetched once, served from here, changed by another address alone."""
 
+import asyncio
+from hashlib import sha256
 from typing import Any
 
 import httpx
@@ -7,10 +9,15 @@ import pytest
 from asgiref.sync import sync_to_async
 from pytest_django import Settings
 
+from ironauth.infrastructure.cache.invalidation import invalidate
+from ironauth.infrastructure.core import clock
+from ironauth.infrastructure.db.unit_of_work import database
+from tokens.clients import units as client_units
+from tokens.clients.fetched import units as logo_units
 from tokens.clients.fetched.models import ClientLogo
 from tokens.clients.fetched.tests.test_pictures import png
 from tokens.clients.fetched.tests.web import Web, web
-from tokens.clients.models import OAuthClient
+from tokens.clients.models import OAuthClient, client_tag
 from tokens.oauth.tests.material import make_client
 from tokens.oauth.tests.walk import AUTHORIZE, request_of
 
@@ -57,6 +64,52 @@ async def test_it_stays(api: httpx.AsyncClient, client: OAuthClient, web: Web) -
     client.logo_uri = ""
     await sync_to_async(client.save)()
     assert (await shown(api, client)).status_code == 404
+
+
+@pytest.mark.parametrize("there", [False, True])
+@pytest.mark.parametrize("origin", ["registered", "document"])
+async def test_what_staff_verified_is_what_is_shown(
+    api: httpx.AsyncClient, client: OAuthClient, web: Web, origin: str, there: bool
+) -> None:
+    """A stranger cannot choose a picture afterwards, also where there was none; another address is asked."""
+    await OAuthClient.objects.filter(pk=client.pk).aupdate(origin=origin)
+    if there:
+        web.has(URL, PICTURE)
+    before = await shown(api, client)
+    assert before.status_code == (200 if there else 404)
+    assert await sync_to_async(client_units.verify)(client.pk)
+    web.has(URL, png(16, 16))
+    with clock.shifted(601):
+        after = await shown(api, client)
+    assert (after.status_code, after.content) == (before.status_code, before.content)
+    assert len(web.asked) == 1
+    await OAuthClient.objects.filter(pk=client.pk).aupdate(logo_uri=f"{URL}?2")
+    await sync_to_async(invalidate)(client_tag(str(client.pk)))
+    web.has(f"{URL}?2", png(16, 16))
+    assert (await shown(api, client)).content == png(16, 16)
+
+
+async def test_verified_while_it_is_fetched(api: httpx.AsyncClient, client: OAuthClient, web: Web) -> None:
+    """What was on its way when staff pressed the button is kept before it, or not at all."""
+    await OAuthClient.objects.filter(pk=client.pk).aupdate(origin="registered")
+    write = database().write
+    picture = logo_units.Picture("image/png", PICTURE)
+    await asyncio.gather(
+        write(client_units.verify, client.pk), *(write(logo_units.keep, client.pk, URL, picture) for _ in range(4))
+    )
+    first = await ClientLogo.objects.aget()
+    await write(logo_units.keep, client.pk, URL, logo_units.Picture("image/png", b"another"))
+    kept = await ClientLogo.objects.aget()
+    assert (kept.media, bytes(kept.content)) == (first.media, bytes(first.content))
+    assert (kept.media, bytes(kept.content)) in [("", b""), ("image/png", PICTURE)]
+
+
+async def test_the_picture_of_another_address(api: httpx.AsyncClient, client: OAuthClient, web: Web) -> None:
+    """A page that names a new logo is not answered with the old picture."""
+    web.has(URL, PICTURE)
+    mark = sha256(URL.encode()).hexdigest()[:16]
+    for of, status in ((mark, 200), (mark[::-1], 404), ("", 404)):
+        assert (await api.get(f"/oauth/logo/{client.pk}", params={"of": of})).status_code == status
 
 
 @pytest.mark.parametrize("content", [None, b"<svg/>", b"", png(1_025, 1), PICTURE + b"x" * 65_536])

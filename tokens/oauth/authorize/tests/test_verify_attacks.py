@@ -110,6 +110,7 @@ async def test_before_a_password_is_typed_it_is_said(api: httpx.AsyncClient, str
     first = await authorize(api, stranger, redirect_uri=EVIL)
     waits = await sign_up(api, first)
     pages = [first, waits, await send(api, first, AGAIN), await send(api, first, FORGOT), await api.get(await link())]
+    pages += [await send(api, page, at, send="1", email=EMAIL) for page, at in ((pages[2], AGAIN), (pages[3], FORGOT))]
     for page in pages:
         assert is_page(page, 200, "Unverified application", "<strong>evil.example</strong>")
 

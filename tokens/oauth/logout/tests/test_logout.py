@@ -109,6 +109,17 @@ async def test_without_a_hint_somebody_is_asked(api: httpx.AsyncClient, member: 
     assert await live() == []
 
 
+@pytest.mark.parametrize("origin", ["staff", "registered"])
+async def test_a_stranger_asks(api: httpx.AsyncClient, member: Member, signing_key: str, origin: str) -> None:
+    """Who asks is named with its host, and that nobody has checked it, where that is so."""
+    row, secret = await client()
+    await tokens_of(api, row, secret, member)
+    stranger, _ = await client(name="Your Bank", trusted=False, origin=origin)
+    page = await api.get(LOGOUT, params={"client_id": str(stranger.pk), "post_logout_redirect_uri": GONE})
+    assert is_page(page, 200, "Your Bank")
+    assert ("Unverified application</strong>: <strong>app.example.com</strong>" in page.text) is (origin != "staff")
+
+
 @pytest.mark.parametrize("given", ["", "x" * 43, "A" * 43, "ä"])
 async def test_a_made_up_confirmation(api: httpx.AsyncClient, member: Member, signing_key: str, given: str) -> None:
     """Only the page's own form confirms: a sibling site, whose forms bring the cookie, does not know its value."""
