@@ -128,7 +128,7 @@ class InvalidationFeed:
             read_page, self._history.newest, self._history.gaps, self._history.written
         )
         fresh = self._history.advance(page, started)
-        if page.restarted:
+        if fresh is None:
             freshness.restart(started, self._history.position, page.newest)
             with self._own_lock:
                 self._own.clear()
