@@ -76,7 +76,8 @@ class Freshness:
         self.synced_at = -math.inf
         #: All ids up to it are known or will never exist; None while no feed runs.
         self.position: int | None = None
-        #: Rises with every invalidation that becomes known.
+        #: Rises with every invalidation that becomes known, once what it ends is gone: who reads it without the lock
+        #: while entries are being dropped, and so may see some of them, began before that invalidation.
         self.sequence = 0
         self._restarted = 0  # readings that began before this sequence must not be kept
         self._reaches = 0  # every id above it that is known is in _recent
@@ -92,14 +93,15 @@ class Freshness:
 
     def apply(self, ids: Mapping[str, int]) -> None:
         """Remember that each tag was invalidated by the row of that id, and drop every entry that carries it."""
-        now = time.monotonic()
         with self.lock:
+            now, sequence = time.monotonic(), self.sequence + 1
             for tag, row_id in ids.items():
-                self.sequence += 1
-                before = self._recent.pop(tag, None)
-                self._recent[tag] = _Drop(self.sequence, max(row_id, before.id if before else 0), now)
+                before = self._recent.get(tag)
+                self._recent[tag] = _Drop(sequence, max(row_id, before.id if before else 0), now)
+                self._recent.move_to_end(tag)
                 for store in self._stores:
                     store.remove_tag(tag)
+            self.sequence = sequence
             self._prune(now)
 
     def confirm(self, synced_at: float, position: int) -> None:
@@ -122,6 +124,7 @@ class Freshness:
             self._reaches, self._reaches_at = newest, time.monotonic()
             self.position = position
             self.synced_at = synced_at
+            self.sequence = self._restarted
 
     def stop(self) -> None:
         """Go on without the feed: entries live by their own age alone, shared copies are neither read nor written."""
@@ -133,6 +136,7 @@ class Freshness:
         """Empty every L1, and keep what is being read now from entering."""
         with self.lock:
             self._forget_all()
+            self.sequence = self._restarted
 
     def dropped_since(self, tags: Iterable[str], sequence: int) -> bool:
         """Return whether any of ``tags`` was invalidated, or all forgotten, after ``sequence``. Needs the lock."""
@@ -151,7 +155,7 @@ class Freshness:
         return self.position is not None and self.synced_at >= time.monotonic() - max_stale_s
 
     def outdated(self, tags: Iterable[str], as_of: int, read_at: float) -> bool:
-        """Return whether a shared copy may miss an invalidation this process knows of, or has forgotten.
+        """Return whether a shared copy may miss an invalidation this process knows of, or forgot. Needs the lock.
 
         Each of two rules suffices: by positions, whatever the clocks say, and by times, whatever table they are of.
 
@@ -166,8 +170,8 @@ class Freshness:
         return any(drop.id > as_of or drop.at >= read_at for drop in drops)
 
     def _forget_all(self) -> None:
-        self.sequence += 1
-        self._restarted = self.sequence
+        """Drop everything; the caller raises ``sequence`` to ``_restarted`` when it has done the rest."""
+        self._restarted = self.sequence + 1
         for store in self._stores:
             store.remove_all()
 
@@ -180,7 +184,10 @@ class Freshness:
                 break
             del recent[tag]
             self._restarted = max(self._restarted, drop.sequence)
-            self._reaches = max(self._reaches, min(drop.id, known))  # ids heard from Redis may be made up
+            # Ids heard from Redis may be made up, so that the position is the bound. It may have stood still, below a
+            # row that was read: what was read elsewhere before that row was read at this position at most.
+            settled = known if drop.id == UNKNOWN_ID else min(drop.id, known + 1)
+            self._reaches = max(self._reaches, settled)
             self._reaches_at = drop.at
         if now - self._swept_at >= SWEEP_S:
             self._swept_at = now
@@ -245,7 +252,7 @@ class L1:
             self._aliases[alias] = entry
             self._grow(entry, BESIDE_BYTES)
 
-    def keep_beside(self, alias: bytes, name: object, what: object, size: int) -> None:
+    def keep_beside(self, alias: bytes, name: object, what: object, size: int, *, sequence: int | None = None) -> None:
         """Keep ``what`` beside the entry with that alias, if it is still there; its bytes count as the entry's.
 
         Args:
@@ -253,19 +260,27 @@ class L1:
             name: Where in ``L1Entry.beside``.
             what: What is kept.
             size: Bytes that it takes in memory.
+            sequence: Where it began to be made, for what nothing at all may have been invalidated since.
         """
         with self._freshness.lock:
+            if sequence not in (None, self._freshness.sequence):
+                return
             entry = self._aliases.get(alias)
             if entry is not None and entry.beside is not None:
                 entry.beside[name] = what
                 self._grow(entry, size)
 
-    def put(self, key: str, entry: L1Entry, *, sequence: int) -> bool:
-        """Keep ``entry``, unless one of its tags was invalidated after ``sequence``, where its reading began."""
+    def put(self, key: str, entry: L1Entry, *, sequence: int, read_at: float | None = None) -> bool:
+        """Keep ``entry``, unless one of its tags was invalidated after ``sequence``, where its reading began.
+
+        ``read_at`` is for one that another process has read, where it must not be outdated: see Freshness.outdated.
+        """
         tags = sum(TAG_BYTES + len(tag) for tag in entry.tags)
         size = ENTRY_BYTES + len(key) + tags + held_bytes(entry.value)
         with self._freshness.lock:
             if self._freshness.dropped_since(entry.tags, sequence):
+                return False
+            if read_at is not None and self._freshness.outdated(entry.tags, entry.as_of or 0, read_at):
                 return False
             if size > self.max_bytes or time.monotonic() - entry.checked_at > RECENT_S:  # may be forgotten since then
                 return False

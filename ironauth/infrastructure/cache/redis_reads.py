@@ -60,12 +60,13 @@ class RedisReads(asyncio.Protocol):
         if transport is None or len(self._waiting) >= MOST_WAITING:
             raise RedisConnectionError("No connection to read by")
         loop = asyncio.get_running_loop()
+        name = key.encode()
+        transport.write(b"*2\r\n$3\r\nGET\r\n$%d\r\n%b\r\n" % (len(name), name))
+        # Answers count questions: one that could not be written must not wait for the next one's.
         asked = _Asked(loop.create_future(), time.monotonic())
         self._waiting.append(asked)
         if self._timer is None:
             self._timer = loop.call_later(self._limit_s, self._look)
-        name = key.encode()
-        transport.write(b"*2\r\n$3\r\nGET\r\n$%d\r\n%b\r\n" % (len(name), name))
         return await asked.answer
 
     def close(self) -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from ironauth.infrastructure.cache.memory import Freshness, L1Entry
+from ironauth.infrastructure.cache.memory import L1, Freshness, L1Entry
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.crypto.master_keys import MAC_BYTES, mac, register_purpose
 from ironauth.infrastructure.telemetry import metrics
@@ -53,7 +53,7 @@ class SharedEntry[T](msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class NotGood(ValueError):
-    """The entry is not ours, expired, from the future, answers another question, or may miss an invalidation."""
+    """The entry is not ours, expired, from the future, or answers another question."""
 
 
 class L2:
@@ -69,36 +69,46 @@ class L2:
         self._sending: asyncio.Task[None] | None = None
         self._room_asked_at = self._again_at = 0.0
 
-    async def get(self, key: str, kind: Any, *, max_stale_s: float) -> L1Entry | None:
-        """Return the entry of ``key`` if it may be used now; its ``checked_at`` is when this process' feed was read."""
+    async def get(self, key: str, kind: Any, *, into: L1, sequence: int) -> L1Entry | None:
+        """Return the entry of ``key`` if it may be used now; its ``checked_at`` is when this process' feed was read.
+
+        It may when ``into`` keeps it, whose lock lets nothing be invalidated while that is judged.
+
+        Args:
+            key: Of the entry.
+            kind: Type of its value.
+            into: Where it is kept.
+            sequence: What was known before Redis is asked.
+        """
         if self.around is None:
-            found = await self._find(key, kind, max_stale_s)
+            found = await self._find(key, kind, into, sequence)
         else:
             with self.around() as record:
-                found = await self._find(key, kind, max_stale_s)
+                found = await self._find(key, kind, into, sequence)
                 record(found is not None)
         if metrics.recorder is not None:
             metrics.recorder.count("ironauth_cache_lookups", "l2", "miss" if found is None else "hit")
         return found
 
-    async def _find(self, key: str, kind: Any, max_stale_s: float) -> L1Entry | None:
+    async def _find(self, key: str, kind: Any, into: L1, sequence: int) -> L1Entry | None:
         known = self._freshness
-        if not known.is_current(max_stale_s):
+        if not known.is_current(into.max_stale_s):
             return None  # without a feed this process cannot tell what was invalidated meanwhile
         data = await self._remote.aget(self._name(key))
         if data is None:
             return None
         try:
             shared = _decoder(kind).decode(_opened(data))
-            self._judge(shared, key)
+            read_at = _judged(shared, key)
         except (NotGood, msgspec.MsgspecError, UnicodeDecodeError, TypeError) as error:
             if not isinstance(error, NotGood):
                 self._remote.breaker.unusable(error)
             return None
-        if not known.is_current(max_stale_s):
+        if not known.is_current(into.max_stale_s):
             return None
-        # Every invalidation of before the feed's last reading is known here, and none is of this entry.
-        return L1Entry(shared.value, known.synced_at, shared.as_of, shared.tags, shared.expires_at)
+        # Every invalidation of before the feed's last reading is known here; that none is of this entry, put judges.
+        entry = L1Entry(shared.value, known.synced_at, shared.as_of, shared.tags, shared.expires_at)
+        return entry if into.put(key, entry, sequence=sequence, read_at=read_at) else None
 
     def share(self, key: str, entry: L1Entry) -> None:
         """Share ``entry``, which was read from the database here, as long as it lives. It goes out in a moment."""
@@ -118,10 +128,14 @@ class L2:
 
     async def _send(self) -> None:
         """Send what waits, together; it never fails, since every failure of Redis is a miss."""
-        await asyncio.sleep(GATHER_S)
-        if not await self._has_room():
-            self._waiting.clear()
-            return
+        while self._waiting:  # also what came while Redis was told of the rest: nobody else would send it
+            await asyncio.sleep(GATHER_S)
+            if not (await self._has_room() and await self._send_together()):
+                self._waiting.clear()
+                return
+
+    async def _send_together(self) -> bool:
+        """Return whether Redis has taken what waits."""
         waiting, self._waiting = self._waiting, {}
         entries = [
             (self._name(key), _sealed(key, entry), int(min(life, LONGEST_S) * 1000))
@@ -139,8 +153,10 @@ class L2:
                 await pipe.execute()
             return True
 
-        if entries and not await self._remote.aattempt(send, False):
-            self._again_at = time.monotonic() + PAUSE_S
+        if not entries or await self._remote.aattempt(send, False):
+            return True
+        self._again_at = time.monotonic() + PAUSE_S
+        return False
 
     async def _has_room(self) -> bool:
         """Return whether Redis has memory for entries; where it does not say, it has."""
@@ -166,17 +182,17 @@ class L2:
         self._waiting.clear()
         self._remote.attempt(unlink, None)
 
-    def _judge(self, shared: SharedEntry[Any], key: str) -> None:
-        """Raise NotGood when the entry must not be used."""
-        now = clock.unix()
-        age = now - shared.read_at
-        if shared.key != key or age < -AHEAD_S or shared.expires_at <= now:
-            raise NotGood
-        if self._freshness.outdated(shared.tags, shared.as_of, time.monotonic() - age - AHEAD_S):
-            raise NotGood
-
     def _name(self, key: str) -> str:
         return f"{self._remote.key_prefix}:e:{key}"
+
+
+def _judged(shared: SharedEntry[Any], key: str) -> float:
+    """Return when the entry was read, at the earliest (monotonic seconds); raise NotGood when it must not be used."""
+    now = clock.unix()
+    age = now - shared.read_at
+    if shared.key != key or age < -AHEAD_S or shared.expires_at <= now:
+        raise NotGood
+    return time.monotonic() - age - AHEAD_S
 
 
 def _sealed(key: str, entry: L1Entry) -> bytes:

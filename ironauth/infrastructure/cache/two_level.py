@@ -109,11 +109,8 @@ class TwoLevelCache:
         """Return the value of ``key`` that another process has read, and keep it; None where it may not be used."""
         if self._l2 is None:
             return None
-        sequence = freshness.sequence
-        found = await self._l2.get(key, kind, max_stale_s=self._l1.max_stale_s)
-        if found is None or not self._l1.put(key, found, sequence=sequence):
-            return None
-        return found.value  # type: ignore[return-value]  # decoded as ``kind``
+        found = await self._l2.get(key, kind, into=self._l1, sequence=freshness.sequence)
+        return None if found is None else found.value  # type: ignore[return-value]  # decoded as ``kind``
 
     @property
     def entries(self) -> int:
@@ -166,11 +163,10 @@ class TwoLevelCache:
         self, key: str, load: Callable[[], Awaitable[Loaded[T]]], kind: type[T], tags: tuple[str, ...], asked: bool
     ) -> T:
         reading = self.mark()
-        max_stale_s = self._l1.max_stale_s
-        l2 = None if freshness.dropped_after(tags, reading.started - max_stale_s) else self._l2
+        l2 = None if freshness.dropped_after(tags, reading.started - self._l1.max_stale_s) else self._l2
         if l2 is not None and not asked:
-            shared = await l2.get(key, kind, max_stale_s=max_stale_s)
-            if shared is not None and self._l1.put(key, shared, sequence=reading.sequence):
+            shared = await l2.get(key, kind, into=self._l1, sequence=reading.sequence)
+            if shared is not None:
                 return shared.value  # type: ignore[return-value]  # decoded as ``kind``
         if metrics.recorder is not None:
             metrics.recorder.count("ironauth_cache_loads")

@@ -254,7 +254,7 @@ def keep(question: Question, answer: object, size: int, mark: int) -> None:
         return
     until = math.inf if secret.expires_at is None else secret.expires_at
     more = 0 if digest in beside else size + ASKED_BYTES
-    token_cache().keep_beside(entry.alias, digest, _Asked(client, until, answer), more)
+    token_cache().keep_beside(entry.alias, digest, _Asked(client, until, answer), more, sequence=mark)
 
 
 def _token_in(body: bytes) -> bytes | None:

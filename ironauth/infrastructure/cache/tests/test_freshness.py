@@ -1,6 +1,7 @@
 """What a process knows about invalidations, and which copies from elsewhere that lets it believe."""
 
 import time
+from collections.abc import Callable
 
 import pytest
 
@@ -93,6 +94,91 @@ def test_so_many_are_remembered(known: Freshness, monkeypatch: pytest.MonkeyPatc
     assert not known.outdated(("other",), 11, later)
     assert not l1.put("k", entry(), sequence=before)
     assert l1.put("k", entry(), sequence=known.sequence)
+
+
+def test_a_position_that_stands_still_hides_no_row_that_was_read(known: Freshness) -> None:
+    """A long transaction holds it at 50, and row 105 was read: what was read before that row stays refused.
+
+    An invented id, or one that is not known, does not refuse what is read at the next position.
+    """
+    later = time.monotonic() + 10 * RECENT_S  # by its time nothing is refused
+    known.restart(time.monotonic(), 50, 50)
+    known.apply({"sid:1": 105})
+    assert known.outdated(("sid:1",), 50, later)
+    known._prune(known._recent["sid:1"].at + RECENT_S + 1)
+    assert not known._recent
+    assert known.outdated(("sid:1",), 50, later)
+    assert not known.outdated(("sid:1",), 51, later)
+    known.apply({"kid:1": UNKNOWN_ID})
+    known.confirm(time.monotonic(), 60)
+    known._prune(known._recent["kid:1"].at + RECENT_S + 1)
+    assert known.outdated((), 59, later)
+    assert not known.outdated((), 60, later)
+
+
+# ---------------------------------------------------------------- a reader while something is dropped
+class Watched(L1):
+    """A store that does what the event loop would, when it gets the interpreter while entries are being dropped."""
+
+    meanwhile: Callable[[], None] | None = None
+
+    def remove_tag(self, tag: str) -> None:
+        """Let the other one in before and after."""
+        self._let_in()
+        super().remove_tag(tag)
+        self._let_in()
+
+    def remove_all(self) -> None:
+        """Let the other one in before and after."""
+        self._let_in()
+        super().remove_all()
+        self._let_in()
+
+    def _let_in(self) -> None:
+        if self.meanwhile is not None:
+            self.meanwhile()
+
+
+def entry(*tags: str) -> L1Entry:
+    """Return one that was read just now."""
+    return L1Entry("v", time.monotonic(), 0, tags, clock.unix() + 60)
+
+
+@pytest.mark.parametrize("drop", ["apply", "clear", "restart"])
+def test_who_begins_while_entries_are_dropped_keeps_nothing_of_them(known: Freshness, drop: str) -> None:
+    """It may have seen an entry that was not removed yet: its mark is one of before, for each of the tags."""
+    l1 = Watched(known, max_bytes=2**20, max_stale_s=60)
+    known.restart(time.monotonic(), 900, 900)
+    assert l1.put("client", entry("client:1"), sequence=known.sequence)
+    before, marks = known.sequence, []
+    l1.meanwhile = lambda: marks.append((known.sequence, known.position))
+    if drop == "apply":
+        known.apply({"client:1": 901, "client:2": 902})
+    elif drop == "clear":
+        known.clear()
+    else:
+        known.restart(time.monotonic(), 10, 10)
+    l1.meanwhile = None
+    assert set(marks) == {(before, 900)}
+    assert not l1.put("token", entry("client:1"), sequence=before)
+    assert not l1.put("token", entry("client:2"), sequence=before)
+    assert l1.put("other", entry("client:3"), sequence=before) is (drop == "apply")
+    assert known.sequence > before
+    assert l1.put("token", entry("client:1"), sequence=known.sequence)
+
+
+def test_nothing_is_kept_beside_an_entry_after_a_drop_that_was_under_way(known: Freshness) -> None:
+    """What an answer was made of may be what is being dropped: it is compared under the lock, too."""
+    l1 = Watched(known, max_bytes=2**20, max_stale_s=60)
+    value = entry("sid:1")
+    l1.put("token", value, sequence=known.sequence)
+    l1.add_alias("token", value.value, b"a")
+    began = known.sequence
+    known.apply({"client:1": 11})
+    l1.keep_beside(b"a", "question", "answer", 10, sequence=began)
+    assert value.beside == {}
+    l1.keep_beside(b"a", "question", "answer", 10, sequence=known.sequence)
+    assert value.beside == {"question": "answer"}
 
 
 def test_a_feed_is_current_for_the_bound(known: Freshness, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ import pytest
 from pytest_django import Settings
 
 from ironauth.infrastructure.cache import shared_entries
-from ironauth.infrastructure.cache.memory import RECENT_S, Freshness, L1Entry
+from ironauth.infrastructure.cache.memory import L1, RECENT_S, Freshness, L1Entry
 from ironauth.infrastructure.cache.redis_client import RedisClient
 from ironauth.infrastructure.cache.shared_entries import AHEAD_S, L2, LONGEST_S, MOST_WAITING, SharedEntry
 from ironauth.infrastructure.cache.two_level import Loaded, token_cache
@@ -44,6 +44,7 @@ class Worker:
         self.known = Freshness()
         self.known.restart(time.monotonic(), position, position)
         self.known._reaches_at -= 60
+        self.l1 = L1(self.known, max_bytes=2**20, max_stale_s=STALE_S)
         self.l2 = L2(self.remote, self.known)
 
     async def put(
@@ -55,7 +56,7 @@ class Worker:
 
     async def get(self, key: str = "k", kind: Any = Person) -> L1Entry | None:
         """Return the shared entry, if it may be used."""
-        return await self.l2.get(key, kind, max_stale_s=STALE_S)
+        return await self.l2.get(key, kind, into=self.l1, sequence=self.known.sequence)
 
 
 class Liar:
@@ -281,6 +282,47 @@ async def test_a_writer_that_races_a_revocation_is_not_believed() -> None:
     assert await reader.get() is None
 
 
+async def test_an_answer_is_judged_where_it_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The drop is forgotten while a copy of before it is judged: kept and judged under one lock, it is refused."""
+    monkeypatch.setattr(shared_entries, "AHEAD_S", 0.0)
+    liar = Liar()
+    writer, reader = Worker(liar, 10), Worker(liar, 10)
+    await writer.put("k", "sid:1", as_of=10)
+    [liar.answer] = liar.stored[NAME]
+    reader.known.apply({"sid:1": 11})
+    reader.known.confirm(time.monotonic(), 11)
+    judged: list[bool] = []
+    real = reader.known.outdated
+
+    def outdated(*given: Any) -> bool:
+        judged.append(reader.known.lock.locked())  # nothing can be applied or forgotten meanwhile
+        return real(*given)
+
+    monkeypatch.setattr(reader.known, "outdated", outdated)
+    assert await reader.get() is None
+    assert judged
+    assert all(judged)
+    assert not len(reader.l1)
+
+
+async def test_a_copy_that_was_asked_for_while_its_tag_was_dropped_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between a question to Redis and its answer the tag is dropped, and that again forgotten."""
+    monkeypatch.setattr(shared_entries, "AHEAD_S", 0.0)
+    liar = Liar()
+    writer, reader = Worker(liar, 10), Worker(liar, 10)
+    await writer.put("k", "sid:1", as_of=900)
+    [answer] = liar.stored[NAME]
+
+    async def aget(_name: str) -> bytes:
+        reader.known.apply({"sid:1": 11})
+        reader.known._recent["sid:1"] = msgspec.structs.replace(reader.known._recent["sid:1"], at=0.0)
+        return answer
+
+    monkeypatch.setattr(liar, "aget", aget)
+    assert await reader.get() is None
+    assert await reader.l2.get("k", Person, into=reader.l1, sequence=reader.known.sequence - 1) is None
+
+
 async def test_entries_of_a_table_that_was_replaced_are_not_believed() -> None:
     """A backup came back: positions begin lower, so that those of before lie beyond every revocation to come."""
     liar = Liar()
@@ -323,6 +365,25 @@ async def test_what_waits_goes_out_together_and_is_bounded(a: Worker, b: Worker)
     assert await b.get(f"k{MOST_WAITING}", int) is None
 
 
+async def test_what_is_shared_while_redis_is_told_goes_out_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody shares anything afterwards: the task that sends looks again before it ends."""
+    liar = Liar()
+    worker = Worker(liar, 10)
+    entry = L1Entry(MIA, time.monotonic(), 10, (), clock.unix() + 60)
+    real = liar.set
+
+    async def told(name: str, data: bytes, *, px: int) -> bool:
+        if not liar.stored:
+            worker.l2.share("late", entry)
+        return await real(name, data, px=px)
+
+    monkeypatch.setattr(liar, "set", told)
+    worker.l2.share("k", entry)
+    await worker.l2.sent()
+    assert list(liar.stored) == [NAME, "ironauth:e:late"]
+    assert not worker.l2._waiting
+
+
 async def test_entries_leave_room_for_counts(a: Worker) -> None:
     """A Redis that is three quarters full gets no more of them; one that has room, or no bound, does."""
     client = a.remote.aclient()
@@ -341,6 +402,8 @@ async def test_after_a_failure_nothing_is_shared_for_a_moment() -> None:
     worker = Worker(liar, 10)
 
     async def refuse(_call: Any, miss: Any) -> Any:
+        if miss is False:  # it is sent one, and another comes meanwhile
+            worker.l2.share("late", L1Entry(MIA, time.monotonic(), 10, (), clock.unix() + 60))
         return miss
 
     liar.aattempt = refuse  # type: ignore[method-assign, assignment]  # a Redis that is full

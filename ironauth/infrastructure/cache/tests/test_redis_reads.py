@@ -18,6 +18,14 @@ LIMIT_S = 5.0
 Handle = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
+class Closed:
+    """A transport that cannot be written to."""
+
+    def write(self, _data: bytes) -> None:
+        """Refuse."""
+        raise RuntimeError("closed")
+
+
 def reads_of(pool: BlockingConnectionPool, limit_s: float = LIMIT_S) -> RedisReads:
     """Return a reader on connections like the pool's."""
     return RedisReads(pool.make_connection, limit_s=limit_s)
@@ -72,6 +80,24 @@ async def test_one_connection_for_all_who_ask_first(pool: BlockingConnectionPool
     reads.close()
     assert await reads.get("a") is None
     assert len(opened) == 2
+    reads.close()
+
+
+async def test_a_question_that_cannot_be_written_takes_no_answer(pool: BlockingConnectionPool) -> None:
+    """A key that is no text fails who asked, and is not waited for: the next one gets its own answer."""
+    await fill(pool, a=b"1")
+    reads = reads_of(pool)
+    assert await reads.get("a") == b"1"
+    with pytest.raises(UnicodeEncodeError):
+        await reads.get("\ud800")
+    assert not reads._waiting
+    assert await reads.get("a") == b"1"
+    written, reads._transport = reads._transport, Closed()  # type: ignore[assignment]  # it refuses to write
+    with pytest.raises(RuntimeError):
+        await reads.get("a")
+    assert not reads._waiting
+    reads._transport = written
+    assert await reads.get("a") == b"1"
     reads.close()
 
 

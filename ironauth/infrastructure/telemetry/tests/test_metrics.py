@@ -20,7 +20,7 @@ from conftest import PASSWORD, bearer
 from ironauth import metrics_page
 from ironauth.config.hash_workers import HashWorkerSettings, WorkerAddress
 from ironauth.infrastructure.cache.invalidation import invalidate, invalidation_feed
-from ironauth.infrastructure.cache.memory import Freshness, L1Entry
+from ironauth.infrastructure.cache.memory import L1, Freshness, L1Entry
 from ironauth.infrastructure.cache.shared_entries import L2
 from ironauth.infrastructure.cache.two_level import token_cache
 from ironauth.infrastructure.core.errors import Overloaded, Unavailable
@@ -390,15 +390,16 @@ async def test_invalidations_by_source(figures: Figures) -> None:
 
 async def test_looks_into_redis(figures: Figures, monkeypatch: pytest.MonkeyPatch) -> None:
     """What may not be used is a miss, as what is not there."""
-    shared = L2(cast("Any", None), Freshness())  # whose feed does not run: nothing may be used
-    assert await shared.get("key", int, max_stale_s=1) is None
+    known = Freshness()  # whose feed does not run: nothing may be used
+    shared, into = L2(cast("Any", None), known), L1(known, max_bytes=1, max_stale_s=1)
+    assert await shared.get("key", int, into=into, sequence=0) is None
     entry = L1Entry(1, 0.0, 0, (), 0.0)
 
     async def find(*_: Any) -> L1Entry:
         return entry
 
     monkeypatch.setattr(shared, "_find", find)
-    assert await shared.get("key", int, max_stale_s=1) is entry
+    assert await shared.get("key", int, into=into, sequence=0) is entry
     assert figures.moved("ironauth_cache") == {
         ("ironauth_cache_lookups_total", "l2 miss"): 1,
         ("ironauth_cache_lookups_total", "l2 hit"): 1,
