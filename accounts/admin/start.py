@@ -122,6 +122,7 @@ def _trail(request: HttpRequest) -> Sequence[Figure]:
                 [
                     (Event.INVITATION_ACCEPTED, Outcome.SUCCESS, "by invitation"),
                     (Event.USER_CREATED, Outcome.SUCCESS, "added by staff or command"),
+                    (Event.USERS_IMPORTED, Outcome.SUCCESS, "imports from another system"),
                 ],
             ),
         ),

@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import threading
 import time
 from pathlib import Path
 
@@ -90,17 +89,11 @@ def test_what_neighbours_take_away_is_told(tmp_path: Path, monkeypatch: pytest.M
 
 def test_neighbours_leave_with_the_scene() -> None:
     """One busy process a core, in sessions of their own; none is left."""
-    with busy_neighbours():
-        started = [int(child) for child in children()]
+    with busy_neighbours() as started:
         assert len(started) == len(os.sched_getaffinity(0))
-        assert os.getsid(0) not in {os.getsid(pid) for pid in started}
-    assert not set(started) & set(map(int, children()))
-
-
-def children() -> list[str]:
-    """Return the ids of this process' children that run what neighbours run."""
-    found = Path(f"/proc/{os.getpid()}/task/{threading.get_native_id()}/children").read_text().split()
-    return [pid for pid in found if b"while True" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+        assert os.getsid(0) not in {os.getsid(one.pid) for one in started}
+        assert {one.poll() for one in started} == {None}
+    assert None not in {one.poll() for one in started}
 
 
 def test_stalls_of_the_machine_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -114,7 +114,7 @@ async def test_an_address_that_is_not_proved_yet(
     api: httpx.AsyncClient, member: Member, client: OAuthClient, settings: Any
 ) -> None:
     """Where addresses have to be proved, every page says it, and a right password gets the page of a wrong one."""
-    hint = "Have you just signed up?"
+    hint = "Have you just signed up, or been moved here"
     assert hint not in (await authorize(api, client)).text
     settings.IRONAUTH_EMAIL_VERIFICATION = "required"
     page = await authorize(api, client)
