@@ -79,7 +79,7 @@ async def test_signing_in_says_what_comes_first(
     for mode, said in (("required", True), ("optional", False), ("off", False)):
         settings.IRONAUTH_EMAIL_VERIFICATION = mode
         text = (await api.get("/account/signin")).text
-        assert ("Ask for another message</button>" in text) == said
+        assert ("Ask for a message</button>" in text) == said
 
 
 async def test_a_deployment_brings_its_own_page(api: httpx.AsyncClient, settings: Settings, tmp_path: Path) -> None:
