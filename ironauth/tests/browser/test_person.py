@@ -94,7 +94,7 @@ async def verify(shown: Watched, site: Site) -> None:
         with shown.refusing(401):
             await give_password(shown, PASSWORD)
             await expect(shown.page.get_by_role("alert")).to_contain_text("the address is not confirmed yet")
-        await expect(shown.page.get_by_role("button", name="ask for another message")).to_be_visible()
+        await expect(shown.page.get_by_role("button", name="ask for a message")).to_be_visible()
         await shown.look("not-verified")
         await shown.go(link_in(site.mail.take(EMAIL, "Confirm your e-mail address")))
         await heading(shown, "Confirm your e-mail address")
