@@ -40,6 +40,19 @@ def held(ids: Sequence[int]) -> list[int]:
 
 
 @pytest.fixture
+async def feed(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[InvalidationFeed]:
+    """A feed that reads when the test says so alone: another reading between two lines would change what they see."""
+
+    async def rest(_: InvalidationFeed) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(InvalidationFeed, "_poll_forever", rest)
+    feed = InvalidationFeed()
+    yield feed
+    await feed.stop()
+
+
+@pytest.fixture
 async def begin() -> AsyncIterator[Begin]:
     """Begins a transaction on another connection that has written rows; what it returns commits it."""
     finish, threads = threading.Event(), []
@@ -79,63 +92,55 @@ EVERY_SECOND = range(1_002, 1_002 + 2 * (MAX_GAPS + 50), 2)
 
 
 @pytest.mark.parametrize("ids", [RANGE, EVERY_SECOND], ids=["one range", "each apart"])
-async def test_every_tag_of_a_transaction_that_commits_late_is_dropped(begin: Begin, ids: range) -> None:
+async def test_every_tag_of_a_transaction_that_commits_late_is_dropped(
+    feed: InvalidationFeed, begin: Begin, ids: range
+) -> None:
     """At the first reading after its commit, although later ids were read before; until then the position waits."""
     await database().write(write, [1_001])
-    feed = InvalidationFeed()
     await feed.start()
-    try:
-        commit = await begin(ids)
-        later = [row_id for row_id in range(ids[0], ids[-1] + 2) if row_id not in ids]
-        await database().write(write, later)
-        for row_id in (*ids, *later):
-            await hold(f"sid:{row_id}")
-        await feed.poll()
-        assert held(later) == []
-        assert len(held(ids)) == len(ids)
-        assert feed.position is not None
-        assert feed.position < ids[0]
-        for row_id in ids:
-            await hold(f"sid:{row_id}")  # what is refilled before the commit is as old
-        await commit()
-        await feed.poll()
-        assert held(ids) == []
-        assert freshness.outdated((f"sid:{ids[-1]}",), ids[0] - 1, float("inf"))
-    finally:
-        await feed.stop()
+    commit = await begin(ids)
+    later = [row_id for row_id in range(ids[0], ids[-1] + 2) if row_id not in ids]
+    await database().write(write, later)
+    for row_id in (*ids, *later):
+        await hold(f"sid:{row_id}")
+    await feed.poll()
+    assert held(later) == []
+    assert len(held(ids)) == len(ids)
+    assert feed.position is not None
+    assert feed.position < ids[0]
+    for row_id in ids:
+        await hold(f"sid:{row_id}")  # what is refilled before the commit is as old
+    await commit()
+    await feed.poll()
+    assert held(ids) == []
+    assert freshness.outdated((f"sid:{ids[-1]}",), ids[0] - 1, float("inf"))
 
 
 @pytest.mark.parametrize("ids", [RANGE, EVERY_SECOND], ids=["one range", "each apart"])
-async def test_a_feed_that_starts_before_the_commit_drops_them_too(begin: Begin, ids: range) -> None:
+async def test_a_feed_that_starts_before_the_commit_drops_them_too(
+    feed: InvalidationFeed, begin: Begin, ids: range
+) -> None:
     """It has read later ids at its start, and nothing of these."""
     commit = await begin(ids)
     await database().write(write, [row_id for row_id in range(ids[0], ids[-1] + 2) if row_id not in ids])
-    feed = InvalidationFeed()
     await feed.start()
-    try:
-        assert feed.position is not None
-        assert feed.position < ids[0]
-        for row_id in ids:
-            await hold(f"sid:{row_id}")
-        await commit()
-        await feed.poll()
-        assert held(ids) == []
-    finally:
-        await feed.stop()
+    assert feed.position is not None
+    assert feed.position < ids[0]
+    for row_id in ids:
+        await hold(f"sid:{row_id}")
+    await commit()
+    await feed.poll()
+    assert held(ids) == []
 
 
-async def test_what_others_hold_stays_while_one_range_is_open(begin: Begin) -> None:
+async def test_what_others_hold_stays_while_one_range_is_open(feed: InvalidationFeed, begin: Begin) -> None:
     """A thousand ids of one transaction cost nobody an entry that carries none of its tags."""
     await database().write(write, [1_001])
-    feed = InvalidationFeed()
     await feed.start()
-    try:
-        commit = await begin(RANGE)
-        await database().write(write, [RANGE[-1] + 1])
-        await hold("sid:1")
-        await feed.poll()
-        await commit()
-        await feed.poll()
-        assert held([1]) == [1]
-    finally:
-        await feed.stop()
+    commit = await begin(RANGE)
+    await database().write(write, [RANGE[-1] + 1])
+    await hold("sid:1")
+    await feed.poll()
+    await commit()
+    await feed.poll()
+    assert held([1]) == [1]
