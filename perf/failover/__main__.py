@@ -7,9 +7,12 @@ start; 130 interrupted.
 
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
+
+import msgspec
 
 from perf import runner
 from perf.failover import history
@@ -46,6 +49,7 @@ def main() -> int:
     names = given.names or list(CASES)
 
     def status() -> int:
+        history.fetch()  # there is no other network afterwards
         network.enter()
         found = runner.keep(
             "failover", HYPOTHESIS, lambda: _run(names, quick=given.quick, rounds=given.rounds),
@@ -80,8 +84,13 @@ def _run(names: Sequence[str], *, quick: bool, rounds: int) -> Finding:
                 say(f"wrong: {text}")
         found = finding(seen, everything(place.cluster))
         errors = [line for node in place.nodes for line in node.errors()]
-        found.notes = [*found.notes, *(f"log: {line[:90]} … {line[-210:]}" for line in errors[:5])]
+        found.notes = [*found.notes, *(f"in the log: {times} × {event}" for event, times in _events(errors))]
         return found
+
+
+def _events(lines: Sequence[str]) -> list[tuple[str, int]]:
+    """Return the events of log lines with how often each stands there, the most frequent first."""
+    return Counter(str(msgspec.json.decode(line).get("event")) for line in lines).most_common()
 
 
 if __name__ == "__main__":

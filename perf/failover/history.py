@@ -84,6 +84,15 @@ def write(file: Path, operations: Iterable[Operation]) -> None:
     file.write_bytes(b"".join(msgspec.json.encode(operation) + b"\n" for operation in operations))
 
 
+def fetch() -> None:
+    """Fetch what the judge is compiled with, unless it is there; what compiles it may have no network.
+
+    Raises:
+        StartError: Go is not installed, or did not get it.
+    """
+    _go("mod", "download")
+
+
 def build(folder: Path) -> Path:
     """Return the judge, which is compiled into ``folder`` unless it is there.
 
@@ -91,16 +100,18 @@ def build(folder: Path) -> Path:
         StartError: Go is not installed, or did not compile it.
     """
     program = folder / "judge"
-    if program.exists():
-        return program
+    if not program.exists():
+        _go("build", "-trimpath", "-o", str(program), ".")
+    return program
+
+
+def _go(*arguments: str) -> None:
     go = shutil.which("go")
     if go is None:
         raise StartError("Go is not installed, which compiles the judge of histories: https://go.dev/dl/")
     environment = os.environ | {"GOTOOLCHAIN": "local", "CGO_ENABLED": "0"}
-    command = [go, "build", "-trimpath", "-o", str(program), "."]
     done = subprocess.run(
-        command, cwd=JUDGE, env=environment, capture_output=True, text=True, timeout=BUILD_S, check=False
+        [go, *arguments], cwd=JUDGE, env=environment, capture_output=True, text=True, timeout=BUILD_S, check=False
     )
     if done.returncode:
         raise StartError(f"the judge of histories was not compiled:\n{done.stderr[:2000]}")
-    return program
