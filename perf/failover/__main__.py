@@ -84,7 +84,7 @@ def _run(names: Sequence[str], *, quick: bool, rounds: int) -> Finding:
                 say(f"wrong: {text}")
         found = finding(seen, everything(place.cluster))
         errors = [line for node in place.nodes for line in node.errors()]
-        found.notes = [*found.notes, *(f"in the log: {times} × {event}" for event, times in _events(errors))]
+        found.notes = [*found.notes, *(f"in the log: {event}, {times} times" for event, times in _events(errors))]
         return found
 
 
