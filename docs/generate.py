@@ -3,11 +3,12 @@
 import json
 import os
 from argparse import ArgumentParser
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import django
+import error_pages
 from django.core.management import get_commands, load_command_class
 
 _ROOT: Final = Path(__file__).resolve().parents[1]
@@ -30,7 +31,21 @@ def write_pages(folder: Path) -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "ironauth.settings_test")
     django.setup()
     for name, page in PAGES.items():
-        (folder / f"{name}.md").write_text("\n".join(page()) + "\n", encoding="utf-8")
+        _write(folder / f"{name}.md", page())
+    of_codes = error_pages.each()
+    (folder / "errors").mkdir(exist_ok=True)
+    for file in (folder / "errors").iterdir():
+        if file.stem not in of_codes:
+            file.unlink()
+    for place, lines in of_codes.items():
+        _write(folder / "errors" / f"{place}.md", lines)
+
+
+def _write(file: Path, lines: Iterable[str]) -> None:
+    """Write a page, if it is another one than before: the site need not read it again."""
+    text = "\n".join(lines) + "\n"
+    if not file.exists() or file.read_text(encoding="utf-8") != text:
+        file.write_text(text, encoding="utf-8")
 
 
 def http_api() -> Iterator[str]:
@@ -48,6 +63,7 @@ def http_api() -> Iterator[str]:
 
 
 def _operation(document: dict[str, Any], method: str, path: str, operation: dict[str, Any]) -> Iterator[str]:
+    yield f"({error_pages.anchor(f'{method.upper()} {path}')})=\n"
     yield f"### {operation.get('summary', operation['operationId'])}\n"
     yield f"`{method.upper()} {path}`\n"
     if text := operation.get("description", ""):
@@ -60,9 +76,10 @@ def _operation(document: dict[str, Any], method: str, path: str, operation: dict
         yield ""
     for kind, content in operation.get("requestBody", {}).get("content", {}).items():
         yield from _fields(document, kind, _resolved(document, content.get("schema", {})))
-    yield "| answer | meaning |\n|---|---|"
+    yield "| answer | meaning | codes |\n|---|---|---|"
     for status, answer in operation["responses"].items():
-        yield f"| {status} | {_cell(_resolved(document, answer).get('description', ''))} |"
+        codes = error_pages.links(document, status, answer)
+        yield f"| {status} | {_cell(_resolved(document, answer).get('description', ''))} | {codes} |"
     yield ""
 
 
@@ -98,32 +115,6 @@ def _resolved(document: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]
 
 def _cell(text: str) -> str:
     return " ".join(text.replace("|", "\\|").split())
-
-
-def errors() -> Iterator[str]:
-    """Yield the lines of the page of error codes."""
-    from ironauth.config import error_codes  # noqa: PLC0415 - nothing of the product is imported before Django is set up
-
-    document = json.loads((_ROOT / "ironauth" / "openapi.json").read_text(encoding="utf-8"))
-    used = error_codes.operations(document)
-    yield "# Error codes\n"
-    yield "The `code` of a problem document (RFC 9457). Programs compare the code, which never changes its meaning."
-    yield "The `detail` is for people, and may change. The `type` of a problem leads to this page on the server"
-    yield f"itself: `{error_codes.PAGE}`. Endpoints below `/oauth/` answer with an `error` of RFC 6749 instead.\n"
-    for chapter, codes in error_codes.CHAPTERS.items():
-        yield f"## {chapter}\n"
-        for one in codes:
-            yield from _error(one, used.get(one.code, ()), "Any request may be answered so.")
-    yield "## OAuth 2.0\n"
-    for one in error_codes.OAUTH_ERRORS.values():
-        in_redirects = "In the redirect of `/oauth/authorize` to the application."
-        yield from _error(one, used.get(one.code, ()), in_redirects, "oauth-")
-
-
-def _error(one: Any, operations: Sequence[str], without: str, prefix: str = "") -> Iterator[str]:
-    statuses = ", ".join(map(str, one.statuses))
-    yield f"({prefix}{one.code})=\n\n### {one.code}\n\n**{statuses}.** {one.meaning}\n\n{one.remedy}\n"
-    yield f"Operations: {', '.join(f'`{name}`' for name in operations)}.\n" if operations else f"{without}\n"
 
 
 def audit_events() -> Iterator[str]:
@@ -206,7 +197,7 @@ def commands() -> Iterator[str]:
 
 PAGES: Final[dict[str, Callable[[], Iterator[str]]]] = {
     "http-api": http_api,
-    "errors": errors,
+    "errors": error_pages.index,
     "audit-events": audit_events,
     "metrics": metrics,
     "limits": limits,

@@ -11,7 +11,7 @@ from django.template.loader import render_to_string
 from django.urls import reverse
 
 from ironauth.config import error_codes
-from ironauth.config.error_codes import CHAPTERS
+from ironauth.infrastructure.api import openapi_examples
 from ironauth.infrastructure.api.read_only import read_only
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.http import brand, language
@@ -43,12 +43,26 @@ def _document() -> bytes:
 
 
 @cache
+def _entries() -> dict[str, list[error_codes.Entry]]:
+    """Return what there is to say of each code, by chapter."""
+    return error_codes.entries(json.loads(_document()))
+
+
+@cache
 def _error_codes() -> bytes:
-    """Return the page of error codes, rendered once."""
-    used = error_codes.operations(json.loads(_document()))
-    chapters = [(name, [(one, used.get(one.code, ())) for one in codes]) for name, codes in CHAPTERS.items()]
-    oauth = [(one, used.get(one.code, ())) for one in error_codes.OAUTH_ERRORS.values()]
-    return render_to_string("ironauth/errors.html", {"chapters": chapters, "oauth": oauth}).encode()
+    """Return the page that lists the error codes, rendered once."""
+    return render_to_string("ironauth/errors.html", {"chapters": _entries()}).encode()
+
+
+@cache
+def _by_place() -> dict[str, error_codes.Entry]:
+    return {entry.place: entry for entries in _entries().values() for entry in entries}
+
+
+def _error_code(entry: error_codes.Entry) -> bytes:
+    """Return the page of a code. It takes a millisecond, and few are read."""
+    found = {"entry": entry, "answers": openapi_examples.answers(entry)}
+    return render_to_string("ironauth/error_code.html", found).encode()
 
 
 @cache
@@ -87,8 +101,21 @@ async def docs(_request: HttpRequest) -> HttpResponse:
 
 @read_only
 async def errors(_request: HttpRequest) -> HttpResponse:
-    """Explain every code of an error, where ``type`` of a problem document leads to."""
-    return _public(_error_codes(), "text/html; charset=utf-8", PAGE_POLICY)
+    """List every code, where ``type`` of a problem document leads to; a script goes on to the code's page."""
+    return _public(_error_codes(), "text/html; charset=utf-8", f"{PAGE_POLICY}; script-src 'self'")
+
+
+@read_only
+async def error_code(request: HttpRequest, place: str) -> HttpResponse:
+    """Explain one code: an example, what the caller and the operator do, and which operations answer it.
+
+    Args:
+        request: Chooses the form of the answer where there is no such code.
+        place: The code, with ``oauth-`` before it if it is an error of an OAuth endpoint.
+    """
+    if (entry := _by_place().get(place)) is None:
+        return error_page_for(request)
+    return _public(_error_code(entry), "text/html; charset=utf-8", PAGE_POLICY)
 
 
 @read_only

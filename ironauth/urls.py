@@ -38,6 +38,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("health/live", health.LiveView.as_view(), name="health-live"),
     path("api/openapi.json", pages.openapi, name="openapi"),
     path("api/errors", pages.errors, name="errors"),
+    path("api/errors/<slug:place>", pages.error_code, name="error-code"),
     path("api/docs", pages.docs, name="docs"),
     path("api/docs/", pages.docs),  # as people type it
     path("api/v1/access/", include((accounts_urls.access_urlpatterns + tokens_urls.access_urlpatterns, "access"))),

@@ -6,16 +6,21 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs
 
 import httpx
 import pytest
 from django.conf import settings
+from django.utils.html import escape
 from rest_framework import exceptions as drf
 
 import ironauth.urls  # noqa: F401 - loads every module that defines errors
 from ironauth import pages
 from ironauth.config import error_codes
-from ironauth.config.error_codes import CHAPTERS, CODES, OAUTH_ERRORS, ErrorCode
+from ironauth.config.error_codes import CHAPTERS, CODES, OAUTH_ERRORS
+from ironauth.config.error_codes.code import ErrorCode
+from ironauth.config.table import SETTINGS
+from ironauth.infrastructure.api.openapi_examples import answers
 from ironauth.infrastructure.api.problem import _DJANGO_ERRORS, problem_body
 from ironauth.infrastructure.core.errors import DomainError
 from tokens.clients.errors import OAuthError
@@ -87,10 +92,47 @@ def test_every_oauth_error_is_in_the_registry_and_no_other() -> None:
 
 
 def test_every_code_has_a_meaning_and_a_remedy() -> None:
-    """Both are sentences."""
+    """Both are sentences, and so is what the operator does."""
     for one in (*CODES.values(), *OAUTH_ERRORS.values()):
         assert one.meaning.endswith(".")
         assert one.remedy.endswith(".")
+        assert one.operator.endswith(".")
+
+
+def test_operators_are_sent_to_settings_that_exist() -> None:
+    """Each setting that the remedy of an operator names is one of the table."""
+    named = {
+        name
+        for one in (*CODES.values(), *OAUTH_ERRORS.values())
+        for name in re.findall(r"\b[A-Z]+_[A-Z_]+\b", one.operator)
+    }
+    assert {"IRONAUTH_TRUSTED_PROXIES", "ALLOWED_HOSTS"} <= named
+    assert named <= set(SETTINGS)
+
+
+def test_related_codes_are_codes_and_lead_back(document: dict[str, Any]) -> None:
+    """Each page leads to pages that exist and lead back to it, and few pages lead nowhere."""
+    near = {entry.place: set(entry.related) for chapter in error_codes.entries(document).values() for entry in chapter}
+    assert set(near) == {*CODES, *(f"oauth-{error}" for error in OAUTH_ERRORS)}
+    for place, others in near.items():
+        assert others, place
+        assert all(place in near[other] for other in others), place
+
+
+def test_the_example_of_a_code_is_an_answer_with_it(document: dict[str, Any]) -> None:
+    """Each status of a code has an example: its status, its code, and a ``type`` that leads to its place."""
+    for chapter in error_codes.entries(document).values():
+        for entry in chapter:
+            shown = [answer.partition("\n\n") for answer in answers(entry)]
+            assert [int(head.split()[1]) for head, _, _ in shown] == list(entry.statuses)
+            for head, _, text in shown:
+                if entry.is_oauth:
+                    told = json.loads(text)["error"] if text else parse_qs(head.partition("?")[2])["error"][0]
+                    assert told == entry.one.code
+                    continue
+                body = json.loads(text)
+                assert (body["code"], body["type"]) == (entry.place, f"/api/errors#{entry.place}")
+                assert head.split()[1] == str(body["status"])
 
 
 def _answers(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
@@ -122,13 +164,13 @@ def test_every_code_is_an_answer_of_an_operation(document: dict[str, Any]) -> No
     anywhere = {one.code for one in next(iter(CHAPTERS.values()))}
     alone = {"metrics_token_required", "conflict", *ON_PAGES}
     assert set(CODES) - anywhere - set(used) == alone
-    assert set(OAUTH_ERRORS) - set(used) == IN_REDIRECTS
+    assert {error for error in OAUTH_ERRORS if f"oauth-{error}" not in used} == IN_REDIRECTS
     any_status = set(document["components"]["schemas"]["ProblemDefault"]["properties"]["code"]["enum"])
     assert anywhere <= any_status
 
 
 async def test_the_type_of_a_problem_leads_to_its_place_on_the_page(api: httpx.AsyncClient) -> None:
-    """``type`` is a path of this host with the code as fragment, and the page has that place."""
+    """``type`` is a path of this host with the code as fragment, and the page has that place, which leads on."""
     refused = (await api.get("/api/v1/access/me")).json()
     assert refused["type"] == f"/api/errors#{refused['code']}"
     path, _, fragment = refused["type"].partition("#")
@@ -137,14 +179,36 @@ async def test_the_type_of_a_problem_leads_to_its_place_on_the_page(api: httpx.A
     assert f'id="{fragment}"' in page.text
 
 
-async def test_the_page_has_every_code_once_with_its_operations(api: httpx.AsyncClient) -> None:
-    """Each code has one place, with the operations that answer it; what anything may answer says that."""
+async def test_the_page_lists_every_code_once(api: httpx.AsyncClient) -> None:
+    """Each code has one place, and so has each error of the OAuth endpoints."""
     text = (await api.get("/api/errors")).text
     assert re.findall(r'<section id="([a-z_]+)">', text) == list(CODES)
     assert re.findall(r'<section id="oauth-([a-z_]+)">', text) == list(OAUTH_ERRORS)
-    place = text.partition('<section id="email_taken">')[2].partition("</section>")[0]
-    assert "<code>POST /api/v1/access/signup</code>" in place
-    assert "GET /api/v1/access/me<" not in place
+
+
+async def test_each_place_leads_to_the_page_of_its_code(api: httpx.AsyncClient) -> None:
+    """Each page says what its code means and what the caller and the operator do; no other code has one."""
+    listed = (await api.get("/api/errors")).text
+    for place, one in (*CODES.items(), *((f"oauth-{error}", one) for error, one in OAUTH_ERRORS.items())):
+        assert f'<section id="{place}">\n      <h3><a href="/api/errors/{place}">' in listed
+        page = await api.get(f"/api/errors/{place}")
+        assert page.status_code == 200, place
+        for text in (one.meaning, one.remedy, one.operator):
+            assert f"{escape(text)}</p>" in page.text
+    for unknown in ("no_such_code", "oauth-email_taken"):
+        assert (await api.get(f"/api/errors/{unknown}")).status_code == 404
+
+
+async def test_the_page_of_a_code_has_its_example_and_its_operations(api: httpx.AsyncClient) -> None:
+    """It has those that answer it and no other, and leads to the codes near it; namesakes have pages of their own."""
+    page = (await api.get("/api/errors/email_taken")).text
+    assert "<code>POST /api/v1/access/signup</code>" in page
+    assert "GET /api/v1/access/me<" not in page
+    assert "An account with this e-mail address exists already" in page
+    assert '<a href="/api/errors/sign_up_closed">' in page
+    namesake = (await api.get("/api/errors/oauth-invalid_request")).text
+    assert "<code>POST /oauth/token</code>" in namesake
+    assert "/api/v1/" not in namesake
 
 
 def test_a_code_of_somebody_else_has_no_page() -> None:

@@ -83,7 +83,16 @@ def test_the_document_is_valid(document: Json) -> None:
 def test_every_route_is_in_the_document(document: Json) -> None:
     """Every path but those for people (pages, the admin), with every method its view handles, is described."""
     missing = []
-    for_people = {"/", "/favicon.ico", "/brand.css", "/api/docs/", "/api/errors", "/email/verify", "/password/reset"}
+    for_people = {
+        "/",
+        "/favicon.ico",
+        "/brand.css",
+        "/api/docs/",
+        "/api/errors",
+        "/api/errors/{place}",
+        "/email/verify",
+        "/password/reset",
+    }
     for_people |= {"/account", "/account/", "/account/restore", "/account/signin", "/account/security"}
     for_people |= {"/account/security/{section}", "/account/security/{section}/{item}"}
     for_people |= {

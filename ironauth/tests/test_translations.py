@@ -27,7 +27,7 @@ _TAGS: Final = re.compile(r"\{% blocktranslate.*?endblocktranslate %\}|\{%.*?%\}
 _QUOTED: Final = re.compile(r'"(?:[^"\\]|\\.)*"')
 _PLACEHOLDER: Final = re.compile(r"%\(\w+\)s|\{\w+\}|</?\w+[^>]*>")
 #: Templates that only developers or staff see.
-_ENGLISH: Final = ("/admin/", "ironauth/docs.html", "ironauth/errors.html")
+_ENGLISH: Final = ("/admin/", "ironauth/docs.html", "ironauth/errors.html", "ironauth/error_code.html")
 
 
 def _text(lines: str) -> str:

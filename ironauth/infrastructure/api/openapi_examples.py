@@ -8,10 +8,11 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from http import HTTPStatus
 from typing import Any, Final
+from urllib.parse import urlencode
 
 from django.core.exceptions import ImproperlyConfigured
 
-from ironauth.config.error_codes import CODES, OAUTH_ERRORS, problem_type
+from ironauth.config.error_codes import CODES, OAUTH_ERRORS, Entry, problem_type
 from ironauth.config.openapi import EXAMPLES_FILE
 from ironauth.infrastructure.core.errors import DomainError
 
@@ -80,6 +81,26 @@ def oauth_error(errors: Sequence[str]) -> dict[str, object]:
     """
     error = errors[-1]
     return {"error": error, "error_description": OAUTH_ERRORS[error].meaning}
+
+
+def answers(entry: Entry) -> list[str]:
+    """Return what the page of a code shows of HTTP: one answer for each status, without most of its header fields.
+
+    Args:
+        entry: What the page is about.
+    """
+    code, found = entry.one.code, []
+    for status in entry.statuses:
+        head = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}"]
+        if status == HTTPStatus.SEE_OTHER:
+            told = {"error": code, "error_description": entry.one.meaning, "state": "…", "iss": "…"}
+            found.append("\n".join([*head, f"Location: https://app.example.com/callback?{urlencode(told, safe='…')}"]))
+            continue
+        body = oauth_error([code]) if entry.is_oauth else problem(str(status), [code], [code])
+        head += [f"Content-Type: {'application/json' if entry.is_oauth else 'application/problem+json'}"]
+        head += ["Retry-After: 30"] if status in (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE) else []
+        found.append("\n".join([*head, "", json.dumps(body, indent=2, ensure_ascii=False)]))
+    return found
 
 
 def _errors(kind: type[DomainError] = DomainError) -> Iterator[type[DomainError]]:

@@ -4,6 +4,7 @@ from contextlib import nullcontext
 from typing import Final
 
 import pytest
+from playwright.async_api import expect
 
 from accounts.pages.acts import ROWS
 from conftest import PASSWORD
@@ -69,3 +70,20 @@ async def test_every_page_in_a_language(
         await shown.go(path)
         assert await shown.page.get_attribute("html", "lang") == language
         await shown.look(f"{name}-{language}")
+
+
+async def test_the_type_of_a_problem_leads_to_the_page_of_its_code(open_site: OpenSite, open_page: OpenPage) -> None:
+    """A browser goes on from the list to the code's page; without scripts the list has a link to it there."""
+    site = open_site()
+    shown = await open_page(site)
+    refused = await (await shown.page.context.request.get(f"{site.origin}/api/v1/access/me")).json()
+    await shown.go(refused["type"])
+    await expect(shown.page).to_have_url(f"{site.origin}/api/errors/not_authenticated")
+    await expect(shown.page.locator("pre")).to_contain_text('"status": 401')
+    await shown.look("error-code")
+    await shown.page.get_by_role("link", name="All error codes").click()
+    await shown.look("error-codes")
+    plain = await open_page(site, scripts=False)
+    await plain.go(refused["type"])
+    await plain.page.get_by_role("link", name=refused["code"], exact=True).click()
+    await expect(plain.page).to_have_url(f"{site.origin}/api/errors/not_authenticated")

@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("
 
 ROOT: Final = Path(live.BASE_DIR)
 #: For developers.
-ENGLISH: Final = {"ironauth/docs.html", "ironauth/errors.html"}
+ENGLISH: Final = {"ironauth/docs.html", "ironauth/errors.html", "ironauth/error_code.html"}
 
 
 @pytest.fixture

@@ -41,7 +41,7 @@ def held(ids: Sequence[int]) -> list[int]:
 
 @pytest.fixture
 async def feed(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[InvalidationFeed]:
-    """A feed that reads when the test says so alone: another reading between two lines would change what they see."""
+    """A feed that reads only when the test tells it to: one more between two lines would change what they see."""
 
     async def rest(_: InvalidationFeed) -> None:
         await asyncio.Event().wait()
