@@ -28,6 +28,7 @@ class RecordOutcome(NamedTuple):
     outcome: str
     notes: frozenset[Note] = frozenset()
     user_id: uuid.UUID | None = None  # the account here, where there is one
+    email: str = ""  # as the file has it; of a record that no person could be read from, nothing
 
 
 def import_people(
@@ -49,7 +50,7 @@ def import_people(
     """
     counts: Counter[str] = Counter()
     seen: set[bytes] = set()
-    batch: list[tuple[int, Person | Refused]] = []  # in the order of the file, and told in it
+    batch: list[tuple[int, str, Person | Refused]] = []  # in the order of the file, and told in it, with the address
 
     def told(one: RecordOutcome) -> None:
         counts[one.outcome] += 1
@@ -57,23 +58,24 @@ def import_people(
         tell(one)
 
     def flush() -> None:
-        people = [one for _number, one in batch if isinstance(one, Person)]
+        people = [one for _number, _email, one in batch if isinstance(one, Person)]
         if run is None:
             here = units.known(source, people)
             outcomes = {person.external_id: units.judge(person, here) for person in people}
         else:
             outcomes = units.write(run, people, update=update)
-        for number, one in batch:
+        for number, email, one in batch:
             if isinstance(one, Refused):
-                told(RecordOutcome(number, one.external_id, one.reason.value))
+                told(RecordOutcome(number, one.external_id, one.reason.value, email=email))
                 continue
             outcome, user_id = outcomes[one.external_id]
             notes = one.notes if outcome == records.CREATED else frozenset()
-            told(RecordOutcome(number, one.external_id, outcome, notes, user_id))
+            told(RecordOutcome(number, one.external_id, outcome, notes, user_id, email))
         batch.clear()
 
     for number, record in enumerate(found, start=1):
-        batch.append((number, record if isinstance(record, Refused) else judged(record, seen)))
+        one = record if isinstance(record, Refused) else judged(record, seen)
+        batch.append((number, getattr(record, "email", ""), one))
         if len(batch) == BATCH:
             flush()
     if batch:

@@ -1,5 +1,6 @@
 """``manage.py import_users FILE --from keycloak``: people of another system become accounts here."""
 
+import os
 import time
 import uuid
 from collections import Counter
@@ -60,6 +61,11 @@ class Command(BaseCommand):
             help="write a JSON line for each record: number, id there, id here, outcome, notes",
         )
         parser.add_argument(
+            "--report-addresses",
+            action="store_true",
+            help="with --report: also the e-mail address that the record has, to tell people by",
+        )
+        parser.add_argument(
             "--hash-config", type=Path, help="Firebase's password hash parameters, as its console has them"
         )
         parser.add_argument("--database", help="pull from a live Django database with this URL, instead of a file")
@@ -86,9 +92,11 @@ class Command(BaseCommand):
             raise CommandError("Give the export's file, or --database with --from django.")
         if options["database"] and source.name != "django":
             raise CommandError("--database goes with --from django only.")
+        if options["report_addresses"] and options["report"] is None:
+            raise CommandError("--report-addresses goes with --report FILE, which the addresses are written to.")
         run = None if options["dry_run"] else UserImport.objects.create(source=source.name)
         with ExitStack() as stack:
-            report = _report(stack, options["report"])
+            report = _report(stack, options["report"], with_addresses=options["report_addresses"])
             tell = _Progress(self, report)
             try:
                 asked = Options(options["hash_config"], _database(options["database"]))
@@ -144,12 +152,14 @@ class _Progress:
             self._command.stderr.write(f"{self.count:,} records, {rate:,.0f} a second")
 
 
-def _report(stack: ExitStack, path: Path | None) -> Callable[[RecordOutcome], None]:
+def _report(stack: ExitStack, path: Path | None, *, with_addresses: bool) -> Callable[[RecordOutcome], None]:
     """Return what writes a record's outcome to the report, where one is asked for."""
     if path is None:
         return lambda _: None
     try:
-        file = stack.enter_context(path.open("wb"))
+        # The owner's alone, if it is made now: it may have people's addresses.
+        made = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        file = stack.enter_context(os.fdopen(made, "wb"))
     except OSError as error:
         raise CommandError(f"The report cannot be written: {error}") from error
 
@@ -157,6 +167,7 @@ def _report(stack: ExitStack, path: Path | None) -> Callable[[RecordOutcome], No
         line = {
             "record": told.number,
             "id": told.external_id,
+            **({"email": told.email} if with_addresses else {}),
             "user_id": told.user_id,
             "outcome": told.outcome,
             "notes": sorted(told.notes),

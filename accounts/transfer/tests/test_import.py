@@ -166,6 +166,24 @@ def test_the_report_has_the_order_of_the_file(
     assert [line["id"] for line in lines if line["outcome"] == "created"] == ["2", "3", "7"]
 
 
+def test_the_report_has_addresses_only_when_asked(run: Import, tmp_path: Path) -> None:
+    """As the file has them, of refused people too, in a file of its owner alone; a malformed record has none."""
+    report = tmp_path / "report.jsonl"
+
+    def reported() -> list[str | None]:
+        return [json.loads(line).get("email") for line in report.read_text().splitlines()]
+
+    rows = (row(1), row(2, email="nowhere"), row(3, created_at="x"))
+    run(*rows)
+    assert reported() == [None, None, None]
+    assert "example.com" not in report.read_text()
+    run(*rows, options=("--report-addresses",))
+    assert reported() == ["Person1@example.com", "nowhere", ""]
+    assert report.stat().st_mode & 0o077 == 0
+    with pytest.raises(CommandError, match="--report FILE"):
+        call_command("import_users", str(tmp_path / "people.jsonl"), "--from", "jsonl", "--report-addresses")
+
+
 def test_the_report_has_the_ids_of_here(run: Import, tmp_path: Path) -> None:
     """Each with the id there, where there is an account; an application changes its references with it."""
 
