@@ -34,6 +34,7 @@ help-all: # list every target
 run: ## serve http://localhost:8000, preparing whatever is missing (PORT=9000, ARGS="--workers 2")
 	case "$(PORT)" in 0?*) false ;; esac && test "$(PORT)" -ge 1 2>/dev/null && test "$(PORT)" -le 65535 || { echo "PORT=$(PORT) is no port: choose 1 to 65535" >&2; exit 1; }
 	$(INSTALL) base
+	echo "Starting IronAuth: loading it, then the database, then workers. A busy machine takes some seconds for each."
 	$(SECRETS)
 	exec env $(SERVE_ENV) $(BIN)/python manage.py serve --migrate --port $(PORT) $(ARGS)
 

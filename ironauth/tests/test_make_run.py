@@ -74,6 +74,13 @@ def test_what_is_no_port_is_refused(port: str) -> None:
     assert result.stdout == ""
 
 
+def test_a_start_says_at_once_what_it_does() -> None:
+    """The shell says it, in a pipe too, before any Python is loaded: on a busy machine that takes seconds."""
+    recipe = make("-n", "run").stdout
+    said, *others = (recipe.index(part) for part in ('echo "Starting IronAuth', "environment_file", "manage.py serve"))
+    assert said < min(others)
+
+
 def test_an_installation_counts_until_the_next_one_begins(tmp_path: Path) -> None:
     """What another release has replaced, or half replaced, is installed again on the way back."""
     requirements, programs = tmp_path / "requirements", tmp_path / ".venv" / "bin"

@@ -13,7 +13,7 @@ from ironauth import settings_test
 from ironauth.tests.docs.blocks import ROOT, Guide
 from ironauth.tests.docs.shell import found, running, shell
 
-pytestmark = pytest.mark.only_sqlite  # it makes a database of its own
+pytestmark = [pytest.mark.only_sqlite, pytest.mark.live]  # it makes a database of its own, and serves it
 #: Seconds that the project promises. With the package index it was 67 s on two cores with eleven programs, 51 s of them
 #: to make the environment; how fast the index answers is not ours, so the test begins with the environment made.
 PROMISED_S = 120.0
