@@ -7,6 +7,7 @@ from accounts.mfa.kept_devices.models import KeptDevice
 from accounts.mfa.passkeys.models import Passkey
 from accounts.mfa.recovery.models import RecoveryCode
 from accounts.mfa.totp.models import TotpFactor
+from accounts.organizations.models import Membership, Organization
 from accounts.privacy.models import PendingDeletion
 from accounts.transfer.models import ImportedUser, LeftAddress, UserImport
 from accounts.users.models import Role, User
@@ -18,6 +19,8 @@ __all__ = [
     "Invitation",
     "KeptDevice",
     "LeftAddress",
+    "Membership",
+    "Organization",
     "Passkey",
     "PendingDeletion",
     "RecoveryCode",

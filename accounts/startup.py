@@ -13,6 +13,7 @@ from accounts.invitations import registration as invitations
 from accounts.lazy_migration import registration as lazy_migration
 from accounts.mfa import factors
 from accounts.mfa.reauthentication import SecondFactorMethod
+from accounts.organizations import registration as organizations
 from accounts.outbox import checks as mail_checks
 from accounts.outbox import delivery as mail_delivery
 from accounts.passwords import breached, breached_service
@@ -40,6 +41,7 @@ def connect() -> None:
     federation.register()
     invitations.register()
     lazy_migration.register()
+    organizations.register()
     transfer.register()
     admin_sign_in.connect()
     admin_step_up.connect()

@@ -50,6 +50,7 @@ ENVIRONMENT = {
     "IRONAUTH_ACCESS_LOG": "0",  # one line a request would bury what a failing test prints
     "REDIS_URL": "",
     "IRONAUTH_THROTTLE": "0",  # the suite signs in thousands of times from one address; tests of the throttles set it
+    "IRONAUTH_ORGANIZATIONS": "anybody",  # their paths are walked as all others; tests of the default set it
     "EMAIL_URL": f"filemail://{RUN_FOLDER / 'mail'}",  # of real processes; in this one Django keeps messages in memory
 }
 if STORAGE == "postgres":

@@ -26,7 +26,7 @@ from accounts.admin.forms import OwnPasswordForm, SetPasswordForm, UserAddForm, 
 from accounts.admin.permissions import PermissionChoices, offered
 from accounts.admin.user_page import UserPage
 from accounts.audit.recording import Event
-from accounts.errors import LastSuperuser, UserProtected
+from accounts.errors import UserProtected
 from accounts.mfa import factors
 from accounts.passwords import breached as breached_passwords
 from accounts.passwords import breached_service, formats
@@ -36,7 +36,7 @@ from accounts.users import rules
 from accounts.users.models import User
 from ironauth.infrastructure.admin.lists import CheckedSelection, KnownValues
 from ironauth.infrastructure.admin.tabs import Tab
-from ironauth.infrastructure.core.errors import PermissionDenied
+from ironauth.infrastructure.core.errors import DomainError, PermissionDenied
 from ironauth.infrastructure.telemetry.logs import get_logger
 
 if TYPE_CHECKING:  # Django's class takes its model in brackets for type checkers only
@@ -334,15 +334,15 @@ class UserAdmin(CheckedSelection, ProtectedDelete, UserPage, Audited, DjangoUser
         ]
         try:
             with transaction.atomic():
-                rules.keep_a_superuser(without=users)
-        except LastSuperuser as refused:
+                rules.require_deletable(users)
+        except DomainError as refused:
             protected = [*protected, refused.detail]
         return deleted, counts, {self.opts.verbose_name} & perms_needed, protected
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[User]) -> None:
         """Delete the selected users together, or none when that would leave no superuser."""
         with transaction.atomic():
-            rules.keep_a_superuser(without=list(queryset))
+            rules.require_deletable(queryset)
             super().delete_queryset(request, queryset)
 
 

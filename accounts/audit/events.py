@@ -18,6 +18,7 @@ class Family(enum.StrEnum):
     EMAIL = "E-mail"
     SECOND_FACTORS = "Second factors"
     ACCOUNTS = "Accounts"
+    ORGANIZATIONS = "Organizations"
     STAFF = "Staff"
     APPLICATIONS = "Applications"
     KEYS = "Keys"
@@ -158,6 +159,19 @@ class Event(enum.StrEnum):
     # With it somebody may register some clients.
     REGISTRATION_TOKEN_MADE = "registration_token_made", Family.APPLICATIONS, "Registration token made"
     REGISTRATION_TOKEN_ENDED = "registration_token_ended", Family.APPLICATIONS, "Registration token ended"
+    # By people, or by staff. Who becomes a member with the account leaves INVITATION_ACCEPTED.
+    ORGANIZATION_CREATED = "organization_created", Family.ORGANIZATIONS, "Organization made"
+    ORGANIZATION_RENAMED = "organization_renamed", Family.ORGANIZATIONS, "Organization renamed"
+    ORGANIZATION_DELETED = "organization_deleted", Family.ORGANIZATIONS, "Organization deleted"
+    ORGANIZATION_JOINED = "organization_joined", Family.ORGANIZATIONS, "Organization joined by invitation"
+    ORGANIZATION_LEFT = "organization_left", Family.ORGANIZATIONS, "Organization left"
+    MEMBER_INVITED = "member_invited", Family.ORGANIZATIONS, "Invited to an organization"
+    MEMBER_INVITATION_WITHDRAWN = (
+        "member_invitation_withdrawn", Family.ORGANIZATIONS, "Invitation to an organization withdrawn",
+    )  # fmt: skip
+    MEMBER_ADDED = "member_added", Family.ORGANIZATIONS, "Member added by staff"
+    MEMBER_ROLE_CHANGED = "member_role_changed", Family.ORGANIZATIONS, "Role of a member changed"
+    MEMBER_REMOVED = "member_removed", Family.ORGANIZATIONS, "Member removed"
     # A person let an application have what it asked for.
     CONSENT_GIVEN = "consent_given", Family.APPLICATIONS, "Consent given"
     # By the person, or by staff.

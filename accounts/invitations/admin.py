@@ -90,7 +90,8 @@ class InvitationForm(ModelForm):
         email = emails.normalise(self.cleaned_data["email"])
         emails.validate_new(email)
         now = clock.now()
-        waiting = Invitation.objects.filter(email_key=emails.fold(email), accepted_at=None, withdrawn_at=None)
+        unanswered = Invitation.objects.filter(accepted_at=None, withdrawn_at=None, organization=None)
+        waiting = unanswered.filter(email_key=emails.fold(email))
         if waiting.filter(expires_at__gt=now).exists():
             raise forms.ValidationError("An invitation to this address waits for an answer: send it again in the list.")
         return email

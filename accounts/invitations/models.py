@@ -15,6 +15,7 @@ from ironauth.infrastructure.core.ids import new_id
 
 MAX_LANGUAGE: Final = 16  # characters, as of a person's own
 MAX_CLIENT: Final = 64  # characters of a client_id
+MAX_ORGANIZATION_ROLE: Final = 16  # characters
 
 
 class Invitation(models.Model):
@@ -23,6 +24,8 @@ class Invitation(models.Model):
     ``roles`` are names. Whether the person gets one is judged when they accept: it has to exist then, and who invited
     them has to hold all that it grants. ``client``: the id of the application it leads to (``continuing``), "" for
     none. ``user``: the account that was made of it, with which it goes. ``token``: of the last message.
+    ``organization``: what the person becomes a member of, as ``organization_role``; one of its members has invited them
+    then, and an account that exists may accept it. None for an invitation of staff.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -32,6 +35,12 @@ class Invitation(models.Model):
     language = models.CharField(max_length=MAX_LANGUAGE, blank=True, default="")
     roles = models.JSONField(default=list, blank=True)
     client = models.CharField(max_length=MAX_CLIENT, blank=True, default="", db_default="")
+    organization = models.ForeignKey(
+        "accounts.Organization", null=True, on_delete=models.DB_CASCADE, related_name="invitations", editable=False
+    )
+    organization_role = models.CharField(
+        max_length=MAX_ORGANIZATION_ROLE, blank=True, default="", db_default="", editable=False
+    )
     invited_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.DB_SET_NULL, related_name="invitations_made"
     )
@@ -45,14 +54,19 @@ class Invitation(models.Model):
     withdrawn_at = models.DateTimeField(null=True)
 
     class Meta:
-        """One invitation at a time waits for an answer from an address. Nobody changes one."""
+        """One of staff, and one of each organisation, waits for an answer from an address. Nobody changes one."""
 
         default_permissions = ("view", "add", "delete")
         constraints = (
             models.UniqueConstraint(
                 fields=("email_key",),
-                condition=Q(accepted_at=None, withdrawn_at=None),
+                condition=Q(accepted_at=None, withdrawn_at=None, organization=None),
                 name="accounts_invitation_waiting",
+            ),
+            models.UniqueConstraint(
+                fields=("organization", "email_key"),
+                condition=Q(accepted_at=None, withdrawn_at=None, organization__isnull=False),
+                name="accounts_invitation_of_organization",
             ),
         )
 

@@ -13,7 +13,8 @@ class InvitationOut(msgspec.Struct, frozen=True):
     """An invitation, as staff see it. ``state``: waiting, accepted, withdrawn or expired.
 
     ``invited_by``: null where that account is gone; ``user``: the account that was made of it;
-    ``client``: the application it leads to, empty for none.
+    ``client``: the application it leads to, empty for none. ``organization``: where one of its members has made it,
+    and ``organization_role`` what the person becomes there.
     """
 
     id: uuid.UUID
@@ -29,6 +30,8 @@ class InvitationOut(msgspec.Struct, frozen=True):
     expires_at: datetime
     accepted_at: datetime | None
     withdrawn_at: datetime | None
+    organization: uuid.UUID | None
+    organization_role: str
 
 
 class InvitationPage(msgspec.Struct, frozen=True):
@@ -55,4 +58,6 @@ def invitation_out(row: Invitation) -> InvitationOut:
         expires_at=row.expires_at,
         accepted_at=row.accepted_at,
         withdrawn_at=row.withdrawn_at,
+        organization=row.organization_id,
+        organization_role=row.organization_role,
     )

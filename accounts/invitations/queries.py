@@ -1,9 +1,10 @@
 """What units of any room ask and write about invitations, inside their transaction."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
+from django.conf import settings
 from django.contrib.auth.models import Group
 from django.db import DEFAULT_DB_ALIAS
 from django.db.models import QuerySet
@@ -14,7 +15,11 @@ from accounts.audit import recording as audit
 from accounts.audit.recording import Event
 from accounts.invitations.models import Invitation
 from accounts.invitations.outputs import InvitationOut, invitation_out
+from accounts.outbox import queue as outbox
 from accounts.outbox import tokens as email_tokens
+from accounts.outbox.kinds import Kind
+from accounts.outbox.models import EmailToken
+from accounts.outbox.tokens import Purpose
 from accounts.users import queries as user_queries
 from accounts.users.models import User
 from ironauth.infrastructure.api import paging
@@ -30,6 +35,79 @@ KEEP: Final = timedelta(days=30)
 GIVES_ROLES: Final = (ADD_USERS, CHANGE_USERS)
 
 
+class Joining(NamedTuple):
+    """What the room of organisations does about invitations to one.
+
+    Attributes:
+        stands: Tells whether an invitation may still be accepted: who made it may still invite with its role.
+        join: Makes somebody a member, or raises what forbids it.
+    """
+
+    stands: Callable[[Invitation], bool]
+    join: Callable[[User, Invitation], None]
+
+
+_joining: list[Joining] = []
+
+
+def register_joining(joining: Joining) -> None:
+    """Have invitations to organisations judged and accepted by ``joining``."""
+    _joining[:] = [joining]
+
+
+def opened(token: str) -> Invitation | None:
+    """Return the invitation that waits and whose link has this token. Two queries at most; of an organisation three.
+
+    Args:
+        token: What the message brought.
+    """
+    token_id = email_tokens.find_without_user(token, Purpose.INVITATION)
+    if token_id is None:
+        return None
+    row = waiting(clock.now()).select_related("organization").filter(token_id=token_id).first()
+    if row is None or (row.organization_id is not None and not all(one.stands(row) for one in _joining)):
+        return None
+    return row
+
+
+def send(row: Invitation, *, create: bool = False) -> None:
+    """Issue the token of a message, store it with the invitation, and queue the message.
+
+    Args:
+        row: The invitation.
+        create: Whether it is a new one.
+    """
+    row.expires_at = clock.now() + timedelta(days=settings.IRONAUTH_INVITATION_TTL)
+    row.token_id = email_tokens.issue(purpose=Purpose.INVITATION, user_id=None, expires_at=row.expires_at)
+    row.save(force_insert=create)
+    facts = {"language": row.language} if row.language else None
+    kind = Kind.INVITATION if row.organization_id is None else Kind.ORGANIZATION_INVITATION
+    outbox.enqueue(kind, recipient=row.email, token_id=row.token_id, facts=facts)
+
+
+def use(row: Invitation) -> bool:
+    """Use up an invitation with its link; of several who try at once one gets it.
+
+    Args:
+        row: The invitation, as ``opened`` has found it.
+    """
+    taken = take(waiting(clock.now()).filter(pk=row.pk, token_id=row.token_id))
+    return taken is not None and row.token_id is not None and email_tokens.consume(row.token_id)
+
+
+def end(rows: QuerySet[Invitation]) -> int:
+    """Withdraw invitations that nobody has answered; return how many. Their links open nothing from now on.
+
+    Args:
+        rows: Which; of those that are answered none is touched.
+    """
+    found = rows.filter(accepted_at=None, withdrawn_at=None)
+    ended = dict(found.values_list("pk", "token_id"))
+    Invitation.objects.filter(pk__in=ended).update(withdrawn_at=clock.now(), token=None)
+    EmailToken.objects.filter(pk__in=[one for one in ended.values() if one is not None]).delete()
+    return len(ended)
+
+
 def waits_for(key: str) -> bool:
     """Tell whether an invitation to this folded address waits for an answer. One query."""
     return waiting(clock.now()).filter(email_key=key).exists()
@@ -43,9 +121,13 @@ def accept_elsewhere(user: User, provider: str) -> bool:
         provider: The short name of the provider, for the trail.
 
     Returns:
-        Whether there was one. Then its roles are given, and this is in the trail.
+        Whether there was one. Then its roles are given, and this is in the trail. One of an organisation counts where
+        nobody may sign up without an invitation.
     """
-    row = take(waiting(clock.now()).filter(email_key=user.email_key))
+    found = waiting(clock.now()).filter(email_key=user.email_key)
+    row = take(found.filter(organization=None))
+    if row is None and settings.IRONAUTH_SIGN_UP == "invitation":  # else the person chooses what to be a member of
+        row = take(found.order_by("pk"))
     if row is None:
         return False
     if row.token_id is not None:
@@ -73,8 +155,9 @@ def page(filters: Mapping[str, Any]) -> Page[InvitationOut]:
 
 
 def waiting(now: datetime) -> QuerySet[Invitation]:
-    """Return the invitations that wait for an answer and have not expired."""
-    return Invitation.objects.filter(accepted_at=None, withdrawn_at=None, expires_at__gt=now)
+    """Return the invitations that wait for an answer and have not expired; none of organisations without those."""
+    found = Invitation.objects.filter(accepted_at=None, withdrawn_at=None, expires_at__gt=now)
+    return found.filter(organization=None) if settings.IRONAUTH_ORGANIZATIONS == "off" else found
 
 
 def take(found: QuerySet[Invitation]) -> Invitation | None:
@@ -85,13 +168,19 @@ def take(found: QuerySet[Invitation]) -> Invitation | None:
     return row
 
 
-def given_to(user: User, row: Invitation, details: dict[str, object]) -> list[str]:
+def given_to(
+    user: User, row: Invitation, details: dict[str, object], event: Event = Event.INVITATION_ACCEPTED
+) -> list[str]:
     """Note whose invitation it was, give the roles, and leave it in the trail; return the names of the roles.
 
     Args:
         user: The account, stored in this transaction.
         row: The invitation, taken in this transaction.
         details: What else the trail says.
+        event: What the trail calls it.
+
+    Raises:
+        DomainError: It is to an organisation, and the person cannot become a member.
     """
     Invitation.objects.filter(pk=row.pk).update(user_id=user.pk, token=None)
     given = [role for role in access_roles.known(row.roles) if _may_still_give(row, (role,))]
@@ -100,7 +189,11 @@ def given_to(user: User, row: Invitation, details: dict[str, object]) -> list[st
     given_names = [role.name for role in given]
     left_out = sorted(set(row.roles) - set(given_names))
     facts = {**details, "invitation": str(row.pk), "roles": given_names, "roles_left_out": left_out}
-    audit.record(Event.INVITATION_ACCEPTED, actor_id=user.pk, user_id=user.pk, details=facts)
+    if row.organization_id is not None:
+        for one in _joining:
+            one.join(user, row)
+        facts |= {"organization": str(row.organization_id), "organization_role": row.organization_role}
+    audit.record(event, actor_id=user.pk, user_id=user.pk, details=facts)
     return given_names
 
 

@@ -5,7 +5,7 @@ Those of staff check the caller's rights inside their own transaction.
 
 import uuid
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from django.conf import settings
@@ -28,7 +28,6 @@ from accounts.outbox import queue as outbox
 from accounts.outbox import tokens as email_tokens
 from accounts.outbox.kinds import Kind
 from accounts.outbox.models import EmailToken
-from accounts.outbox.tokens import Purpose
 from accounts.privacy import terms
 from accounts.users import queries as user_queries
 from accounts.users.models import User
@@ -46,7 +45,7 @@ class Invited(NamedTuple):
     """What the link of an invitation opens. ``taken``: an account has proved the address by now, or is closed.
 
     ``application``: where it leads, while that can be continued to. ``language``: of its message and of the person; ""
-    where staff have chosen none.
+    where staff have chosen none. ``organization``: the name of what the person becomes a member of; "" for none.
     """
 
     id: uuid.UUID
@@ -56,16 +55,21 @@ class Invited(NamedTuple):
     taken: bool
     application: Application | None = None
     language: str = ""
+    organization: str = ""
 
 
 def find(token: str) -> Invited | None:
-    """Return what a link opens; None where it opens nothing. Three queries at most, and no change."""
-    token_id = email_tokens.find_without_user(token, Purpose.INVITATION)
-    row = queries.waiting(clock.now()).filter(token_id=token_id).first() if token_id else None
-    if row is None or token_id is None:
+    """Return what a link opens; None where it opens nothing. Three queries at most, and no change.
+
+    One query more for an invitation to an organisation.
+    """
+    row = queries.opened(token)
+    if row is None or row.token_id is None:
         return None
     leads = continuing.find(row.client)
-    return Invited(row.pk, token_id, row.email, row.name, _is_taken(row.email_key), leads, row.language)
+    organization = row.organization.name if row.organization is not None else ""
+    taken = _is_taken(row.email_key)
+    return Invited(row.pk, row.token_id, row.email, row.name, taken, leads, row.language, organization)
 
 
 def _is_taken(key: str) -> bool:
@@ -92,10 +96,10 @@ def accept(*, invited: Invited, encoded: str, name: str) -> UserOut:
     Raises:
         InvalidInvitation: It was used, withdrawn or sent anew meanwhile.
         EmailTaken: The address was proved meanwhile, or its account closed.
+        DomainError: It is to an organisation, and nobody can become a member by it any more.
         IntegrityError: The address was taken meanwhile.
     """
-    found = queries.waiting(clock.now()).filter(pk=invited.id, token_id=invited.token_id)
-    row = queries.take(found)
+    row = queries.take(queries.waiting(clock.now()).filter(pk=invited.id, token_id=invited.token_id))
     if row is None or not email_tokens.consume(invited.token_id):
         raise InvalidInvitation
     holder = user_queries.lock_holder(row.email_key)
@@ -169,7 +173,7 @@ def invite(*, actor_id: uuid.UUID, values: Mapping[str, Any]) -> InvitationOut:
     rights = require_may_invite(actor_id=actor_id, roles=roles)
     client = continuing.require(values.get("client", ""))
     now, key = clock.now(), emails.fold(values["email"])
-    waiting = Invitation.objects.filter(email_key=key, accepted_at=None, withdrawn_at=None)
+    waiting = Invitation.objects.filter(email_key=key, accepted_at=None, withdrawn_at=None, organization=None)
     waiting.filter(expires_at__lte=now).update(withdrawn_at=now)
     row = Invitation(
         id=new_id(),
@@ -182,7 +186,7 @@ def invite(*, actor_id: uuid.UUID, values: Mapping[str, Any]) -> InvitationOut:
         invited_by_id=None if rights.is_machine else actor_id,
         created_at=now,
     )
-    _send(row, create=True)
+    queries.send(row, create=True)
     audit.record(Event.INVITATION_MADE, actor_id=actor_id, details={"invitation": str(row.pk), "roles": roles})
     return invitation_out(row)
 
@@ -222,7 +226,7 @@ def send_again(*, actor_id: uuid.UUID, invitation_id: uuid.UUID) -> InvitationOu
     row = _locked(invitation_id)
     if row.token_id is not None:
         EmailToken.objects.filter(pk=row.token_id).delete()  # with the message that waits to be sent
-    _send(row)
+    queries.send(row)
     audit.record(Event.INVITATION_SENT_AGAIN, actor_id=actor_id, details={"invitation": str(row.pk)})
     return invitation_out(row)
 
@@ -240,9 +244,7 @@ def withdraw(*, actor_id: uuid.UUID, invitation_id: uuid.UUID) -> None:
     """
     rights_of(actor_id).require(DELETE_INVITATIONS)
     row = _locked(invitation_id)
-    Invitation.objects.filter(pk=row.pk).update(withdrawn_at=clock.now(), token=None)
-    if row.token_id is not None:
-        EmailToken.objects.filter(pk=row.token_id).delete()
+    queries.end(Invitation.objects.filter(pk=row.pk))
     audit.record(Event.INVITATION_WITHDRAWN, actor_id=actor_id, details={"invitation": str(row.pk)})
 
 
@@ -253,12 +255,3 @@ def _locked(invitation_id: uuid.UUID) -> Invitation:
     if row is None:
         raise NotFound(NO_INVITATION)
     return row
-
-
-def _send(row: Invitation, *, create: bool = False) -> None:
-    """Issue the token of a message, store it with the invitation, and queue the message."""
-    row.expires_at = clock.now() + timedelta(days=settings.IRONAUTH_INVITATION_TTL)
-    row.token_id = email_tokens.issue(purpose=Purpose.INVITATION, user_id=None, expires_at=row.expires_at)
-    row.save(force_insert=create)
-    facts = {"language": row.language} if row.language else None
-    outbox.enqueue(Kind.INVITATION, recipient=row.email, token_id=row.token_id, facts=facts)

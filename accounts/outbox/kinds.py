@@ -42,6 +42,7 @@ class Kind(enum.StrEnum):
     ACCOUNT_EXISTS = "account_exists"
     ACCOUNT_DELETION = "account_deletion", "email-pages:restore"
     INVITATION = "invitation", "email-pages:invitation"
+    ORGANIZATION_INVITATION = "organization_invitation", "email-pages:invitation"
     MFA_ENABLED = "mfa_enabled"
     MFA_DISABLED = "mfa_disabled"
     MFA_RESET = "mfa_reset"

@@ -54,7 +54,7 @@ def request(*, user_id: uuid.UUID, old: str, session_id: uuid.UUID | None) -> No
     user = rules.locked(user_id)
     if user.password != old:
         raise PasswordChanged
-    rules.keep_a_superuser(without=[user])
+    rules.require_deletable([user])
     days = settings.IRONAUTH_DELETION_GRACE_DAYS
     if days:
         _put_off(user, clock.now() + timedelta(days=days))

@@ -280,7 +280,7 @@ def delete_user(*, actor_id: uuid.UUID, user_id: uuid.UUID) -> None:
     """
     rights, user = _target(actor_id, user_id, DELETE_USERS)
     rights.require_all_of(user)
-    rules.keep_a_superuser(without=[user])
+    rules.require_deletable([user])
     if user_id == actor_id:
         raise PermissionDenied("This is your own account: DELETE /api/v1/access/me asks for its password.")
     deletion_queries.delete(user)

@@ -1,7 +1,8 @@
 """What holds for every account, whatever is done to it: an act that would break it is refused."""
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Final
 
 from django.utils.translation import gettext_noop as _
 
@@ -9,6 +10,35 @@ from accounts.errors import DeletionPending, LastSuperuser, PasswordChanged
 from accounts.users import queries as user_queries
 from accounts.users.models import User
 from ironauth.infrastructure.core.errors import NotAuthenticated
+
+#: What forbids that accounts end, beside the rule of the last superuser; the rooms that know it register it.
+_forbids_end: Final[list[Callable[[Iterable[User]], None]]] = []
+
+
+def register_end(forbids: Callable[[Iterable[User]], None]) -> None:
+    """Have a rule asked before somebody deletes accounts.
+
+    Args:
+        forbids: Gets the accounts, and raises an error where they may not end.
+    """
+    if forbids not in _forbids_end:
+        _forbids_end.append(forbids)
+
+
+def require_deletable(users: Iterable[User]) -> None:
+    """Raise what forbids that these accounts end together.
+
+    Args:
+        users: The accounts, locked.
+
+    Raises:
+        LastSuperuser: Nobody could run the system.
+        DomainError: What another room has registered.
+    """
+    leaving = list(users)
+    keep_a_superuser(without=leaving)
+    for forbids in _forbids_end:
+        forbids(leaving)
 
 
 def active(user_id: uuid.UUID) -> User:

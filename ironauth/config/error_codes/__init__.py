@@ -7,7 +7,7 @@ with the code and with the OpenAPI document: what is answered stands here, and w
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from ironauth.config.error_codes import oauth, people, requests, staff
+from ironauth.config.error_codes import oauth, organizations, people, requests, staff
 from ironauth.config.error_codes.code import ErrorCode
 from ironauth.config.error_codes.related import related
 
@@ -25,6 +25,7 @@ CHAPTERS: Final[dict[str, tuple[ErrorCode, ...]]] = {
     "Credentials and permissions": people.CREDENTIALS,
     "Signing in": people.SIGN_IN,
     "One's own account": people.ACCOUNT,
+    "Organizations": organizations.ORGANIZATIONS,
     "Staff and operators": staff.STAFF,
 }
 CODES: Final[dict[str, ErrorCode]] = {one.code: one for codes in CHAPTERS.values() for one in codes}

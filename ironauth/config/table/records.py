@@ -81,6 +81,14 @@ MAIL = Section(
         limit=Limit(1, 30, "days", "people are away for a week; a link in a mailbox makes an account"),
     ),
     Setting(
+        "IRONAUTH_ORGANIZATIONS",
+        "off: there are none; staff: staff make organizations of people; anybody: everybody with an account may make "
+        "some. Their owners and admins invite people; with IRONAUTH_SIGN_UP=invitation such an invitation makes an "
+        "account too.",
+        default="off",
+        choices=("off", "staff", "anybody"),
+    ),
+    Setting(
         "IRONAUTH_SIGN_IN_FORM",
         "both: the sign-in page asks for address and password at once. identifier_first: it asks for the address, "
         "and the next page for the password; an address whose domain belongs to another provider goes on to that. "

@@ -1,0 +1,1 @@
+"""What staff and machines do with organisations, over HTTP."""

@@ -1,0 +1,116 @@
+"""What units of any room ask about memberships, inside their transaction; of hot paths, compiled once."""
+
+import uuid
+from collections.abc import Mapping
+from typing import Any, Final
+
+from django.db import models
+from django.db.models import QuerySet
+
+from accounts.organizations import roles, rules
+from accounts.organizations.models import Membership, Organization
+from accounts.organizations.outputs import MemberOut, MembershipRow
+from ironauth.infrastructure.api import paging
+from ironauth.infrastructure.api.paging import Page
+from ironauth.infrastructure.core.errors import NotFound
+from ironauth.infrastructure.db.compiled import CompiledSelect, Param
+
+#: The only order there is of the list of members; part of each cursor.
+MEMBERS_ORDERING: Final = "member -since"
+NO_ORGANIZATION: Final = "There is no organization with this id."
+NO_MEMBER: Final = "There is no member with this id."
+_COLUMNS: Final = ("organization_id", "organization__name", "organization__slug", "role", "created_at")
+_USER: Final = Param("user_id", models.UUIDField())
+_OF_PERSON: Final = CompiledSelect(
+    lambda: (
+        Membership.objects.filter(user_id=_USER, user__is_active=True)
+        .order_by("organization__name", "organization_id")
+        .values_list(*_COLUMNS)[: rules.MOST_OF_A_PERSON]
+    )
+)
+_ONE: Final = CompiledSelect(
+    lambda: (
+        Membership.objects.filter(
+            user_id=_USER, user__is_active=True, organization_id=Param("organization_id", models.UUIDField())
+        )
+        .order_by()
+        .values_list(*_COLUMNS)
+    )
+)
+
+
+def memberships_of(user_id: uuid.UUID) -> list[MembershipRow]:
+    """Return the memberships of an active person, by the name of the organisation; none where there are none here.
+
+    One query.
+    """
+    return [MembershipRow(*row) for row in _OF_PERSON.rows(user_id=user_id)] if rules.enabled() else []
+
+
+def membership(user_id: uuid.UUID, organization_id: uuid.UUID) -> MembershipRow | None:
+    """Return the membership of an active person in an organisation, if there is one. One query.
+
+    Args:
+        user_id: The person.
+        organization_id: The organisation.
+    """
+    rows = _ONE.rows(user_id=user_id, organization_id=organization_id) if rules.enabled() else []
+    return MembershipRow(*rows[0]) if rows else None
+
+
+def lock(organization_id: uuid.UUID) -> Organization:
+    """Return an organisation, locked until the transaction ends: whatever changes its members does it first.
+
+    Raises:
+        NotFound: There is none with this id.
+    """
+    row = Organization.objects.select_for_update().filter(pk=organization_id).first()
+    if row is None:
+        raise NotFound(NO_ORGANIZATION)
+    return row
+
+
+def role_of(user_id: uuid.UUID, organization_id: uuid.UUID) -> str | None:
+    """Return the role of a person, active or not, in an organisation; None where they are no member. One query.
+
+    Args:
+        user_id: The person.
+        organization_id: The organisation.
+    """
+    found = Membership.objects.filter(user_id=user_id, organization_id=organization_id)
+    return found.values_list("role", flat=True).first()
+
+
+def has_other_owner(organization_id: uuid.UUID, *, than: uuid.UUID) -> bool:
+    """Tell whether an active person other than ``than`` owns an organisation. One query.
+
+    Args:
+        organization_id: The organisation.
+        than: The person who does not count.
+    """
+    owners = Membership.objects.filter(organization_id=organization_id, role=roles.Role.OWNER, user__is_active=True)
+    return owners.exclude(user_id=than).exists()
+
+
+def members_page(organization_id: uuid.UUID, filters: Mapping[str, Any]) -> Page[MemberOut]:
+    """Return one page of members, the newest first. One query.
+
+    Args:
+        organization_id: The organisation.
+        filters: The query of the list: cursor and page size.
+    """
+    ids: dict[uuid.UUID, uuid.UUID] = {}
+
+    def show(rows: QuerySet[Membership]) -> list[MemberOut]:
+        found = rows.values_list("pk", "user_id", "user__email", "user__name", "role", "created_at")
+        shown = [MemberOut(*row[1:]) for row in found]
+        ids.update({row[1]: row[0] for row in found})
+        return shown
+
+    return paging.newest_first(
+        Membership.objects.filter(organization_id=organization_id),
+        filters,
+        ordering=MEMBERS_ORDERING,
+        show=show,
+        id_of=lambda member: ids[member.id],
+    )

@@ -1,0 +1,93 @@
+"""What this room registers elsewhere: personal data, the first proof of an address, ends of accounts, invitations."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from django.db.models import Exists, F, OuterRef, QuerySet
+from django.db.models.signals import pre_delete
+
+from accounts.email import first_proof
+from accounts.email.first_proof import Fate
+from accounts.invitations import queries as invitations
+from accounts.invitations.errors import InvalidInvitation
+from accounts.invitations.models import Invitation
+from accounts.invitations.queries import Joining
+from accounts.organizations import changes, queries, roles, rules
+from accounts.organizations.errors import SoleOwner
+from accounts.organizations.models import Membership, Organization
+from accounts.privacy import export
+from accounts.users import rules as user_rules
+from accounts.users.models import User
+from ironauth.infrastructure.core.errors import NotFound
+from ironauth.infrastructure.db.compiled import Param
+
+
+def register() -> None:
+    """Register all of it; called once, when the application is ready."""
+    export.register("organizations", _memberships, Membership)
+    because = "A stranger made it, or took it: the owner of the address chose no organisation."
+    first_proof.register(Membership, Fate.REMOVED, because)
+    user_rules.register_end(_forbid_end)
+    invitations.register_joining(Joining(stands=stands, join=_join))
+    pre_delete.connect(_person_deleted, sender=User, dispatch_uid="accounts.organizations.person_deleted")
+
+
+def stands(row: Invitation) -> bool:
+    """Tell whether who has made an invitation may still invite with its role. One query; none where staff made it."""
+    if row.invited_by_id is None or row.organization_id is None:
+        return False
+    found = queries.membership(row.invited_by_id, row.organization_id)
+    if found is None or not roles.may(found.role, roles.Act.INVITE):
+        return False
+    return roles.is_over(found.role, row.organization_role)
+
+
+def _join(user: User, row: Invitation) -> None:
+    """Make the person of an accepted invitation a member. Raises ``InvalidInvitation`` where it stands no more."""
+    if row.organization_id is None:
+        raise InvalidInvitation
+    try:
+        changes.join(user_id=user.pk, organization_id=row.organization_id, role=row.organization_role)
+    except NotFound as error:
+        raise InvalidInvitation from error
+    if not stands(row):  # asked under the lock that changes of members take
+        raise InvalidInvitation
+
+
+def _forbid_end(users: Iterable[User]) -> None:
+    """Raise ``SoleOwner`` where the end of accounts leaves members without an active owner. Two queries.
+
+    Their organisations are locked, so that of two owners who end their accounts at once one stays.
+    """
+    leaving = [user.pk for user in users]
+    if not rules.enabled() or not leaving:
+        return
+    owned = Membership.objects.filter(user_id__in=leaving, role=roles.Role.OWNER)
+    locked = Organization.objects.select_for_update().filter(pk__in=owned.values("organization_id")).order_by("pk")
+    if not list(locked.values_list("pk", flat=True)):
+        return
+    beside = Membership.objects.filter(organization_id=OuterRef("organization_id")).exclude(user_id__in=leaving)
+    alone = Membership.objects.filter(
+        ~Exists(beside.filter(role=roles.Role.OWNER, user__is_active=True)),
+        Exists(beside),
+        user_id__in=leaving,
+        role=roles.Role.OWNER,
+    )
+    if alone.exists():
+        raise SoleOwner
+
+
+def _person_deleted(instance: User, **_: object) -> None:
+    """Delete the organisations in which a person is alone. One query for none; without organisations here no query."""
+    if not rules.enabled():
+        return
+    others = Membership.objects.filter(organization_id=OuterRef("pk")).exclude(user_id=instance.pk)
+    alone = Organization.objects.filter(~Exists(others), memberships__user_id=instance.pk)
+    for organization_id in list(alone.values_list("pk", flat=True)):
+        changes.delete(queries.lock(organization_id), actor_id=None)
+
+
+def _memberships(person: Param) -> QuerySet[Any, Any]:
+    """Return what the person is a member of."""
+    rows = Membership.objects.filter(user_id=person).order_by("-pk")
+    return rows.values("organization_id", "role", "created_at", name=F("organization__name"))
