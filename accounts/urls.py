@@ -7,6 +7,7 @@ from accounts.acts.views import UserActView, UserRestoreView
 from accounts.acts.ways_in import urls as way_in_urls
 from accounts.email import views as email_views
 from accounts.mfa import urls as mfa_urls
+from accounts.organizations import urls as organization_urls
 from accounts.own_account.views import LanguageView, MeView, SignupView
 from accounts.pages import account as account_pages
 from accounts.pages import email as email_pages
@@ -60,6 +61,7 @@ staff_urlpatterns: list[URLPattern] = [
     path("users/<uuid:user_id>/roles/<str:role>", MembershipView.as_view(), name="user-role"),
     *way_in_urls.staff_urlpatterns,
     *mfa_urls.staff_urlpatterns,
+    *organization_urls.urlpatterns,
     path("audit", AuditView.as_view(), name="audit"),
     path("audit/export", AuditExportView.as_view(), name="audit-export"),
     path("roles", RolesView.as_view(), name="roles"),

@@ -34,6 +34,11 @@ VERIFY_EMAIL: Final = "accounts.verify_email"
 VIEW_INVITATIONS: Final = "accounts.view_invitation"
 ADD_INVITATIONS: Final = "accounts.add_invitation"
 DELETE_INVITATIONS: Final = "accounts.delete_invitation"
+#: Rights over organisations; to change one is to change its members too.
+VIEW_ORGANIZATIONS: Final = "accounts.view_organization"
+ADD_ORGANIZATIONS: Final = "accounts.add_organization"
+CHANGE_ORGANIZATIONS: Final = "accounts.change_organization"
+DELETE_ORGANIZATIONS: Final = "accounts.delete_organization"
 #: Rights over the devices on which others are not asked for their second factor.
 VIEW_KEPT_DEVICES: Final = "accounts.view_keptdevice"
 DELETE_KEPT_DEVICES: Final = "accounts.delete_keptdevice"

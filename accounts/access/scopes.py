@@ -10,12 +10,15 @@ from typing import Final
 
 from accounts.access.rights import (
     ADD_INVITATIONS,
+    ADD_ORGANIZATIONS,
     ADD_ROLES,
     ADD_USERS,
+    CHANGE_ORGANIZATIONS,
     CHANGE_ROLES,
     CHANGE_USERS,
     DELETE_INVITATIONS,
     DELETE_KEPT_DEVICES,
+    DELETE_ORGANIZATIONS,
     DELETE_ROLES,
     DELETE_USERS,
     REMOVE_FACTORS,
@@ -23,6 +26,7 @@ from accounts.access.rights import (
     VIEW_AUDIT,
     VIEW_INVITATIONS,
     VIEW_KEPT_DEVICES,
+    VIEW_ORGANIZATIONS,
     VIEW_ROLES,
     VIEW_USERS,
 )
@@ -42,6 +46,8 @@ SCOPES: Final[Mapping[str, frozenset[str]]] = MappingProxyType({
     "users:verify": frozenset({VERIFY_EMAIL}),
     "invitations:read": frozenset({VIEW_INVITATIONS}),
     "invitations:write": frozenset({ADD_INVITATIONS, DELETE_INVITATIONS}),
+    "organizations:read": frozenset({VIEW_ORGANIZATIONS}),
+    "organizations:write": frozenset({ADD_ORGANIZATIONS, CHANGE_ORGANIZATIONS, DELETE_ORGANIZATIONS}),
     "roles:read": frozenset({VIEW_ROLES}),
     "roles:write": frozenset({ADD_ROLES, CHANGE_ROLES, DELETE_ROLES}),
     "audit:read": frozenset({VIEW_AUDIT}),

@@ -79,11 +79,11 @@ def delete(row: Organization, *, actor_id: uuid.UUID | None) -> None:
     audit.record(Event.ORGANIZATION_DELETED, actor_id=actor_id, details=facts)
 
 
-def add(row: Organization, *, user_id: uuid.UUID, role: str, actor_id: uuid.UUID) -> MembershipRow:
+def add(organization_id: uuid.UUID, *, user_id: uuid.UUID, role: str, actor_id: uuid.UUID) -> MembershipRow:
     """Make somebody a member without an invitation, as staff may.
 
     Args:
-        row: The organisation; it is locked after the person.
+        organization_id: The organisation; it is locked after the person.
         user_id: The person.
         role: Of ``roles.Role``.
         actor_id: Who does it.
@@ -91,8 +91,8 @@ def add(row: Organization, *, user_id: uuid.UUID, role: str, actor_id: uuid.UUID
     Raises:
         DomainError: What ``join`` raises.
     """
-    made = join(user_id=user_id, organization_id=row.pk, role=role)
-    facts = {"organization": str(row.pk), "role": role}
+    made = join(user_id=user_id, organization_id=organization_id, role=role)
+    facts = {"organization": str(organization_id), "role": role}
     audit.record(Event.MEMBER_ADDED, actor_id=actor_id, user_id=user_id, details=facts)
     return made
 
@@ -145,13 +145,14 @@ def set_role(row: Organization, *, user_id: uuid.UUID, role: str, actor_id: uuid
     audit.record(Event.MEMBER_ROLE_CHANGED, actor_id=actor_id, user_id=user_id, details=facts)
 
 
-def remove(row: Organization, *, user_id: uuid.UUID, actor_id: uuid.UUID) -> None:
+def remove(row: Organization, *, user_id: uuid.UUID, actor_id: uuid.UUID, by_staff: bool = False) -> None:
     """End a membership; the invitations that the person has made are withdrawn.
 
     Args:
         row: The organisation, locked.
         user_id: The member.
-        actor_id: Who does it; the member themselves leave.
+        actor_id: Who does it; a member who does it to themselves leaves.
+        by_staff: Whether it is staff, also to themselves.
 
     Raises:
         NotFound: They are no member.
@@ -162,7 +163,7 @@ def remove(row: Organization, *, user_id: uuid.UUID, actor_id: uuid.UUID) -> Non
     Membership.objects.filter(organization_id=row.pk, user_id=user_id).delete()
     _withdraw_beyond(row, user_id, None)
     _tell(row.pk, [user_id], None)
-    event = Event.ORGANIZATION_LEFT if actor_id == user_id else Event.MEMBER_REMOVED
+    event = Event.ORGANIZATION_LEFT if actor_id == user_id and not by_staff else Event.MEMBER_REMOVED
     audit.record(event, actor_id=actor_id, user_id=user_id, details={"organization": str(row.pk), "role": role})
 
 

@@ -13,6 +13,7 @@ from ironauth.infrastructure.core.ids import new_id
 
 SLUG_CHARACTERS: Final = 64
 ROLE_CHARACTERS: Final = 16
+SLUG: Final = RegexValidator(r"^[a-z0-9]+(-[a-z0-9]+)*\Z", "Use small letters and digits, with single hyphens between.")
 
 
 class Organization(models.Model):
@@ -24,9 +25,7 @@ class Organization(models.Model):
         "short name",
         max_length=SLUG_CHARACTERS,
         unique=True,
-        validators=[
-            RegexValidator(r"^[a-z0-9]+(-[a-z0-9]+)*\Z", "Use small letters and digits, with single hyphens between.")
-        ],
+        validators=[SLUG],
         help_text="For addresses of applications. It cannot be changed later.",
     )
     created_at = models.DateTimeField(default=clock.now, editable=False)

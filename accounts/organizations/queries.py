@@ -58,6 +58,11 @@ def membership(user_id: uuid.UUID, organization_id: uuid.UUID) -> MembershipRow 
     return MembershipRow(*rows[0]) if rows else None
 
 
+def row_of(one: Membership) -> MembershipRow:
+    """Return a membership as other rooms read it; its organisation has been read with it."""
+    return MembershipRow(one.organization_id, one.organization.name, one.organization.slug, one.role, one.created_at)
+
+
 def lock(organization_id: uuid.UUID) -> Organization:
     """Return an organisation, locked until the transaction ends: whatever changes its members does it first.
 

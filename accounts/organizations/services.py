@@ -11,7 +11,7 @@ from accounts.invitations.errors import InvalidInvitation, InvitationExists
 from accounts.lockout import rate_limits
 from accounts.organizations import queries, rules, units
 from accounts.organizations.errors import AlreadyMember
-from accounts.organizations.outputs import MemberOut, MembershipRow, OrganizationInvitationOut
+from accounts.organizations.outputs import MemberOut, MembershipRow, OrganizationInvitationOut, OwnOrganizationOut
 from accounts.organizations.roles import Act
 from ironauth.infrastructure.api.paging import Page
 from ironauth.infrastructure.db.unit_of_work import database
@@ -56,7 +56,21 @@ async def members(*, actor_id: uuid.UUID, organization_id: uuid.UUID, filters: M
 
 
 async def create_organization(*, user_id: uuid.UUID, name: str) -> MembershipRow:
-    """Make an organisation, whose owner its maker is.
+    """Make an organisation, whose owner its maker is; return their membership.
+
+    Args:
+        user_id: The person.
+        name: As it is shown, in its standard form.
+
+    Raises:
+        DomainError: What ``make_own`` raises.
+    """
+    made = await make_own(user_id=user_id, name=name)
+    return MembershipRow(made.id, made.name, made.slug, made.role, made.since)
+
+
+async def make_own(*, user_id: uuid.UUID, name: str) -> OwnOrganizationOut:
+    """Make an organisation, whose owner its maker is; return what leaves.
 
     Args:
         user_id: The person.
@@ -67,8 +81,8 @@ async def create_organization(*, user_id: uuid.UUID, name: str) -> MembershipRow
         NotFound: There are none here.
         TooManyOrganizations: They own, or are a member of, as many as anybody may.
     """
-    made = await database().write(units.create_organization, user_id=user_id, name=name)
-    get_logger().info("organization_created", organization=str(made.organization_id), by=str(user_id))
+    made = await database().write(units.make_own, user_id=user_id, name=name)
+    get_logger().info("organization_created", organization=str(made.id), by=str(user_id))
     return made
 
 

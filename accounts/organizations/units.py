@@ -19,7 +19,13 @@ from accounts.invitations.models import Invitation
 from accounts.organizations import changes, queries, roles, rules
 from accounts.organizations.errors import AlreadyMember, InvitationOfAnother, TooManyMembers
 from accounts.organizations.models import Membership, Organization
-from accounts.organizations.outputs import MemberOut, MembershipRow, OrganizationInvitationOut
+from accounts.organizations.outputs import (
+    MemberOut,
+    MembershipRow,
+    OrganizationInvitationOut,
+    OwnOrganizationOut,
+    own_out,
+)
 from accounts.organizations.queries import membership, memberships_of
 from accounts.organizations.roles import Act
 from accounts.users import rules as user_rules
@@ -97,6 +103,19 @@ def create_organization(*, user_id: uuid.UUID, name: str) -> MembershipRow:
     """
     rules.require_anybody_creates()
     return changes.create(name=name, slug=rules.new_slug(name), owner_id=user_id, actor_id=user_id)
+
+
+def make_own(*, user_id: uuid.UUID, name: str) -> OwnOrganizationOut:
+    """Do as ``create_organization``, and return what leaves: what a repeated request is answered with.
+
+    Args:
+        user_id: The person.
+        name: As it is shown, in its standard form.
+
+    Raises:
+        DomainError: What ``create_organization`` raises.
+    """
+    return own_out(create_organization(user_id=user_id, name=name))
 
 
 def rename_organization(*, actor_id: uuid.UUID, organization_id: uuid.UUID, name: str) -> MembershipRow:

@@ -1,6 +1,6 @@
 """A person's own organisations over HTTP: input, one service call, output.
 
-Where there are none (IRONAUTH_ORGANIZATIONS=off) each path is as unknown as any, whoever asks. To somebody who is no
+Where there are none (IRONAUTH_ORGANIZATIONS=off) each path is as unknown as any, to everybody. To somebody who is no
 member there is no such organisation.
 """
 
@@ -90,7 +90,7 @@ class OrganizationsView(OrganizationsAPIView):
         name and ends at random.
         """
         data = await self.validated(request, OrganizationInput)
-        return own_out(await services.create_organization(user_id=signed_in(request).id, **data))
+        return await services.make_own(user_id=signed_in(request).id, **data)
 
 
 class OrganizationView(OrganizationsAPIView):
@@ -154,9 +154,7 @@ class MembersView(OrganizationsAPIView):
     async def get(self, request: ApiRequest, organization_id: uuid.UUID) -> MemberPage:
         """Return one page of members, the newest first, to owners and admins."""
         filters = validated_query(MemberListInput, request.query_params)
-        page = await services.members(
-            actor_id=signed_in(request).id, organization_id=organization_id, filters=filters
-        )
+        page = await services.members(actor_id=signed_in(request).id, organization_id=organization_id, filters=filters)
         return listed(MemberPage, request, page)
 
 
@@ -235,9 +233,7 @@ class MemberInvitationsView(OrganizationsAPIView):
     async def get(self, request: ApiRequest, organization_id: uuid.UUID) -> list[OrganizationInvitationOut]:
         """Return the invitations that wait for an answer, the newest first, at most 100, to owners and admins."""
         validated_query(NoParameters, request.query_params)
-        return await services.waiting_invitations(
-            actor_id=signed_in(request).id, organization_id=organization_id
-        )
+        return await services.waiting_invitations(actor_id=signed_in(request).id, organization_id=organization_id)
 
     @extend_schema(
         operation_id="organizations_invite",

@@ -15,6 +15,7 @@ from accounts.errors import (
 )
 from accounts.invitations import services as invitations
 from accounts.invitations.errors import InvalidInvitation
+from accounts.organizations.errors import SoleOwner, TooManyMembers
 from accounts.own_account import services as own_account
 from accounts.users import services
 from accounts.users.inputs import DeleteAccountInput, LanguageInput, ProfileInput, SignupInput
@@ -44,7 +45,7 @@ class SignupView(AsyncAPIView):
             ),
             400: (ValidationFailed, InvalidInvitation),
             403: SignUpClosed,
-            409: EmailTaken,
+            409: (EmailTaken, TooManyMembers),
             429: Throttled,
         },
     )
@@ -52,7 +53,8 @@ class SignupView(AsyncAPIView):
         """Create an account; unknown fields are ignored, so nobody signs up as staff.
 
         With ``invitation``, the token of an invitation's link, also where sign-up is by invitation only; the address is
-        verified then, and the account has the roles that came with the invitation.
+        verified then, and the account has the roles that came with the invitation, or is a member of the organization
+        that it is to.
         """
         data = await self.validated(request, SignupInput)
         address, invitation = client_context.address_of(request), data.pop("invitation", None)
@@ -100,7 +102,7 @@ class MeView(AsyncAPIView):
             204: None,
             400: ValidationFailed,
             401: (InvalidCredentials, InvalidEmailCode, StepUpRequired),
-            409: (LastSuperuser, UserProtected),
+            409: (LastSuperuser, UserProtected, SoleOwner),
             429: Throttled,
         },
     )

@@ -21,6 +21,7 @@ from accounts.audit import exporting
 from accounts.audit.exporting import Format
 from accounts.audit.outputs import AuditPage
 from accounts.errors import DeletionPending, EmailTaken, LastSuperuser, RoleExists, StepUpRequired, UserProtected
+from accounts.organizations.errors import SoleOwner
 from accounts.staff import services as staff_services
 from accounts.staff.inputs import AuditExportInput, AuditListInput, RoleListInput, UserListInput
 from accounts.staff.roles import services as role_services
@@ -128,7 +129,7 @@ class UserView(StaffView):
             401: StepUpRequired,
             403: PermissionDenied,
             404: NotFound,
-            409: (LastSuperuser, UserProtected),
+            409: (LastSuperuser, UserProtected, SoleOwner),
         },
     )
     async def delete(self, request: ApiRequest, user_id: uuid.UUID) -> None:

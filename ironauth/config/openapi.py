@@ -104,6 +104,8 @@ TAGS_BY_PATH = {
     "/api/v1/resources": "resources",
     "/api/v1/keys": "keys",
     "/api/v1/providers": "providers",
+    "/api/v1/organizations": "organizations",
+    "/api/v1/staff/organizations": "organizations-for-staff",
     "/api/v1/": "staff",
     "/.well-known/oauth-protected-resource": "system",
     **dict.fromkeys(("/oauth/", "/.well-known/o"), "oauth"),
@@ -123,6 +125,7 @@ STAFF_CHAPTERS = frozenset(
         "resources",
         "keys",
         "providers",
+        "organizations-for-staff",
         "staff",
     }
 )
@@ -149,6 +152,7 @@ SPECTACULAR_SETTINGS: dict[str, object] = {
             "description": "One-time codes, passkeys, recovery codes and devices kept signed in",
         },
         {"name": "connections", "description": "Identities at other providers, and applications that were let in"},
+        {"name": "organizations", "description": "One's own organizations, and their members (IRONAUTH_ORGANIZATIONS)"},
         {
             "name": "people",
             "description": "Other people's accounts; needs the rights (Django model permissions) for it",
@@ -157,6 +161,7 @@ SPECTACULAR_SETTINGS: dict[str, object] = {
         {"name": "ways-in", "description": "What a person signs in with, for staff; needs the rights for it"},
         {"name": "roles", "description": "Roles, and who has them; needs the rights for it"},
         {"name": "invitations", "description": "People asked to make an account; needs the rights for it"},
+        {"name": "organizations-for-staff", "description": "All organizations; needs the rights for it"},
         {"name": "audit", "description": "The audit trail; needs the right to read it"},
         {
             "name": "clients",

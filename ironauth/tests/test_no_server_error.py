@@ -119,7 +119,7 @@ CSRF: Final = "c" * 32
 VALUES: Final = (
     "client_id", "content_type_id", "family", "form", "id", "object_id", "passkey_id", "role", "session_id", "user_id",
     "device_id", "identity_id", "invitation_id", "provider_id", "item", "section", "slug", "act", "kid",
-    "message_id", "token_id", "resource_id",
+    "message_id", "token_id", "resource_id", "organization_id",
 )  # fmt: skip
 #: A page of staff costs ten times what a call of the API does: what its one reader of bodies, Django's, may stumble on.
 ADMIN_BODIES: Final = [

@@ -135,6 +135,13 @@ class Walk:
         await self.send("post", f"{ACCESS}/mfa/totp/confirm", code=app.code())
         await self.send("get", f"{ACCESS}/mfa")
         await self.send("get", f"{ACCESS}/me")
+        made = await self.send("post", "/api/v1/organizations")
+        await self.send("get", "/api/v1/organizations")
+        for part in ("members", "invitations"):
+            route, path = (f"/api/v1/organizations/{one}/{part}" for one in ("{organization_id}", made["id"]))
+            if part == "invitations":
+                await self.send("post", path, route=route)
+            await self.send("get", path, route=route)
         await self.send("post", f"{ACCESS}/refresh", refresh_token=pair["refresh_token"])
 
     async def as_staff(self) -> None:
@@ -145,6 +152,8 @@ class Walk:
         await self.send("post", "/api/v1/roles")
         made = await self.send("post", "/api/v1/users")
         await self.send("post", "/api/v1/users/invitations")
+        await self.send("post", "/api/v1/staff/organizations", owner=made["id"])
+        await self.send("get", "/api/v1/staff/organizations")
         for path in ("users", "users/invitations", "roles", "audit", "clients", "keys"):
             await self.send("get", f"/api/v1/{path}")
         route = "/api/v1/users/{user_id}"

@@ -12,6 +12,7 @@ from django.contrib.auth.models import Group
 
 from accounts.access.permissions import StaffView
 from accounts.audit.models import AuditEvent
+from accounts.organizations.models import Organization
 from accounts.users.models import User
 from conftest import PASSWORD, ServeProcess, bearer
 from ironauth.infrastructure.http.cross_origin import ALLOWED, EXPOSED
@@ -71,12 +72,18 @@ def api() -> str:
     return f"/api/v1/resources/{ApiResource.objects.create(identifier='https://api.example.com', name='Orders').pk}"
 
 
+def organization() -> str:
+    """Make an organisation."""
+    return f"/api/v1/staff/organizations/{Organization.objects.create(name='Acme', slug='acme').pk}"
+
+
 RESOURCES = [
     Resource("UserView", person),
     Resource("RoleView", role, moves=True),
     Resource("ClientView", client),
     Resource("ProviderView", provider),
     Resource("ResourceView", api),
+    Resource("StaffOrganizationView", organization),
 ]
 every_resource = pytest.mark.parametrize("resource", RESOURCES, ids=[one.view for one in RESOURCES])
 

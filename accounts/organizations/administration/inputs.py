@@ -1,6 +1,5 @@
 """What the staff API accepts about organisations."""
 
-import uuid
 from types import MappingProxyType
 from typing import Any
 
@@ -12,15 +11,18 @@ from accounts.fields import TextField
 from accounts.lists import ListInput, SearchField
 from accounts.organizations.administration import units
 from accounts.organizations.inputs import OrganizationNameField
-from accounts.organizations.models import SLUG_CHARACTERS, Organization
+from accounts.organizations.models import SLUG, SLUG_CHARACTERS
 
 
 def validate_slug(slug: str) -> None:
-    """Refuse what is no short name. Raises Django's ``ValidationError``."""
-    field: Any = Organization._meta.get_field("slug")  # noqa: SLF001 - documented by Django
-    if "\x00" in slug:
-        raise ValidationError("Use small letters and digits, with single hyphens between.", code="invalid")
-    field.run_validators(slug)
+    """Refuse what is no short name.
+
+    Raises:
+        ValidationError: Django's, with code ``slug_too_long`` or ``invalid``.
+    """
+    if len(slug) > SLUG_CHARACTERS:
+        raise ValidationError(f"A short name has at most {SLUG_CHARACTERS} characters.", code="slug_too_long")
+    SLUG(slug)
 
 
 class StaffOrganizationListInput(ListInput):
@@ -45,6 +47,8 @@ class StaffOrganizationInput(serializers.Serializer[Any]):
     )
     owner = serializers.UUIDField(help_text="The person who owns it.")
 
-    def validate_owner(self, owner: uuid.UUID) -> uuid.UUID:
-        """Return it as it is."""
-        return owner
+
+class StaffOrganizationPatchInput(serializers.Serializer[Any]):
+    """Body of ``PATCH /staff/organizations/{id}``; a field that is not sent stays as it is."""
+
+    name = OrganizationNameField(required=False, help_text="As it is shown.")

@@ -63,9 +63,7 @@ async def list_members(
         PermissionDenied: The caller may not see them.
         NotFound: There is no such organisation.
     """
-    return await database().read(
-        for_holder, actor_id, VIEW_ORGANIZATIONS, units.members, organization_id, filters
-    )
+    return await database().read(for_holder, actor_id, VIEW_ORGANIZATIONS, units.members, organization_id, filters)
 
 
 async def organizations_of(*, actor_id: uuid.UUID, user_id: uuid.UUID) -> list[OwnOrganizationOut]:
@@ -102,13 +100,15 @@ async def create_organization(*, actor_id: uuid.UUID, values: Mapping[str, Any])
     return made
 
 
-async def rename_organization(*, actor_id: uuid.UUID, organization_id: uuid.UUID, name: str) -> OrganizationOut:
+async def rename_organization(
+    *, actor_id: uuid.UUID, organization_id: uuid.UUID, name: str | None = None
+) -> OrganizationOut:
     """Give an organisation another name.
 
     Args:
         actor_id: The member of staff, or the machine.
         organization_id: The organisation.
-        name: As it is shown.
+        name: As it is shown; None for the one it has.
 
     Raises:
         PermissionDenied: The caller may not.

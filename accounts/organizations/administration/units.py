@@ -121,20 +121,21 @@ def create(*, actor_id: uuid.UUID, values: Mapping[str, Any]) -> OrganizationOut
     return organization_by_id(made.organization_id)
 
 
-def rename(*, actor_id: uuid.UUID, organization_id: uuid.UUID, name: str) -> OrganizationOut:
+def rename(*, actor_id: uuid.UUID, organization_id: uuid.UUID, name: str | None = None) -> OrganizationOut:
     """Give an organisation another name.
 
     Args:
         actor_id: The member of staff, or the machine.
         organization_id: The organisation.
-        name: As it is shown.
+        name: As it is shown; None for the one it has.
 
     Raises:
         PermissionDenied: The caller may not.
         NotFound: There is no such organisation.
     """
     rights_of(actor_id).require(CHANGE_ORGANIZATIONS)
-    changes.rename(queries.lock(organization_id), name=name, actor_id=actor_id)
+    row = queries.lock(organization_id)
+    changes.rename(row, name=row.name if name is None else name, actor_id=actor_id)
     return organization_by_id(organization_id)
 
 

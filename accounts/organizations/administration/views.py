@@ -4,7 +4,7 @@ import uuid
 from typing import Any, ClassVar, Final
 
 from drf_spectacular.utils import extend_schema
-from rest_framework.permissions import IsAuthenticated
+from rest_framework.permissions import BasePermission, IsAuthenticated
 
 from accounts.access.permissions import StaffPermission, StaffView, caller_id
 from accounts.access.rights import (
@@ -16,9 +16,13 @@ from accounts.access.rights import (
 from accounts.errors import StepUpRequired
 from accounts.organizations import rules
 from accounts.organizations.administration import services
-from accounts.organizations.administration.inputs import StaffOrganizationInput, StaffOrganizationListInput
+from accounts.organizations.administration.inputs import (
+    StaffOrganizationInput,
+    StaffOrganizationListInput,
+    StaffOrganizationPatchInput,
+)
 from accounts.organizations.errors import AlreadyMember, LastOwner, TooManyMembers, TooManyOrganizations
-from accounts.organizations.inputs import MemberListInput, MemberRoleInput, OrganizationInput
+from accounts.organizations.inputs import MemberListInput, MemberRoleInput
 from accounts.organizations.outputs import MemberPage, OrganizationOut, OrganizationPage, OwnOrganizationOut
 from accounts.users import step_up
 from accounts.users.signed_in import signed_in
@@ -57,7 +61,7 @@ _MEMBER_RIGHTS: Final = (IsAuthenticated, MemberPermission)
 class OrganizationStaffView(StaffView):
     """What all of these views have in common: without organisations there is no such path."""
 
-    permission_classes = _RIGHTS
+    permission_classes: tuple[type[BasePermission], ...] = _RIGHTS
 
     async def initial(self, request: ApiRequest, *args: Any, **kwargs: Any) -> None:
         """Answer 404 where there are none, before anybody is asked who they are."""
@@ -126,15 +130,13 @@ class StaffOrganizationView(OrganizationStaffView):
     @extend_schema(
         operation_id="staff_organizations_update",
         summary="Change an organization",
-        request=OrganizationInput,
+        request=StaffOrganizationPatchInput,
         responses={200: OrganizationOut, 400: ValidationFailed, 403: PermissionDenied, 404: NotFound},
     )
     async def patch(self, request: ApiRequest, organization_id: uuid.UUID) -> OrganizationOut:
-        """Give the organization another name; the slug stays. Scope: `organizations:write`."""
-        data = await self.validated(request, OrganizationInput)
-        return await services.rename_organization(
-            actor_id=caller_id(request), organization_id=organization_id, **data
-        )
+        """Change the fields that are sent; the slug stays. Scope: `organizations:write`."""
+        data = await self.validated(request, StaffOrganizationPatchInput)
+        return await services.rename_organization(actor_id=caller_id(request), organization_id=organization_id, **data)
 
     @extend_schema(
         operation_id="staff_organizations_delete",
@@ -193,15 +195,13 @@ class StaffMemberView(OrganizationStaffView):
         },
     )
     async def put(self, request: ApiRequest, organization_id: uuid.UUID, user_id: uuid.UUID) -> None:
-        """Give the person this role in the organization, whether or not they are a member. Scope: `organizations:write`.
+        """Give the person this role in the organization, as a member or new to it. Scope: `organizations:write`.
 
         Needs a sign-in, step-up or machine's token of the last ten minutes.
         """
         data = await self.validated(request, MemberRoleInput)
         step_up.require_recent(signed_in(request))
-        await services.set_member(
-            actor_id=caller_id(request), organization_id=organization_id, user_id=user_id, **data
-        )
+        await services.set_member(actor_id=caller_id(request), organization_id=organization_id, user_id=user_id, **data)
 
     @extend_schema(
         operation_id="staff_organizations_members_remove",
@@ -215,9 +215,7 @@ class StaffMemberView(OrganizationStaffView):
         Needs a sign-in, step-up or machine's token of the last ten minutes.
         """
         step_up.require_recent(signed_in(request))
-        await services.remove_member(
-            actor_id=caller_id(request), organization_id=organization_id, user_id=user_id
-        )
+        await services.remove_member(actor_id=caller_id(request), organization_id=organization_id, user_id=user_id)
 
 
 class UserOrganizationsView(OrganizationStaffView):
