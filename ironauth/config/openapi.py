@@ -97,6 +97,7 @@ TAGS_BY_PATH = {
     **dict.fromkeys(
         (f"/api/v1/users/{{user_id}}/{part}" for part in ("password", "mfa", "identities", "kept-devices")), "ways-in"
     ),
+    "/api/v1/users/{user_id}/organizations": "organizations-for-staff",
     "/api/v1/users/{user_id}/": "support",
     "/api/v1/users": "people",
     **dict.fromkeys(("/oauth/register", "/api/v1/clients/registration-tokens"), "registration"),
@@ -104,6 +105,10 @@ TAGS_BY_PATH = {
     "/api/v1/resources": "resources",
     "/api/v1/keys": "keys",
     "/api/v1/providers": "providers",
+    **dict.fromkeys(
+        (f"/api/v1/organizations/{part}" for part in ("{organization_id}/members", "{organization_id}/invitations")),
+        "organization-members",
+    ),
     "/api/v1/organizations": "organizations",
     "/api/v1/staff/organizations": "organizations-for-staff",
     "/api/v1/": "staff",
@@ -152,7 +157,8 @@ SPECTACULAR_SETTINGS: dict[str, object] = {
             "description": "One-time codes, passkeys, recovery codes and devices kept signed in",
         },
         {"name": "connections", "description": "Identities at other providers, and applications that were let in"},
-        {"name": "organizations", "description": "One's own organizations, and their members (IRONAUTH_ORGANIZATIONS)"},
+        {"name": "organizations", "description": "One's own organizations (IRONAUTH_ORGANIZATIONS)"},
+        {"name": "organization-members", "description": "Members of one's organizations, and who is invited to them"},
         {
             "name": "people",
             "description": "Other people's accounts; needs the rights (Django model permissions) for it",
