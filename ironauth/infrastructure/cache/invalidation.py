@@ -57,9 +57,10 @@ def invalidate(*tags: str) -> None:
 
 
 def _committed(ids: list[tuple[int, str]]) -> None:
-    freshness.apply({tag: row_id for row_id, tag in ids})
+    feed = invalidation_feed()
+    feed.apply_own(ids)
     _count("own", len(ids))
-    invalidation_feed().committed(ids)
+    feed.committed(ids)
 
 
 def _count(source: str, tags: int) -> None:
@@ -145,6 +146,18 @@ class InvalidationFeed:
         freshness.confirm(started, self._history.position)
         self._call(tuple(theirs))
 
+    def apply_own(self, ids: list[tuple[int, str]]) -> None:
+        """Apply rows that this process has committed; called on any thread.
+
+        A reading sees them noted and applied, or neither: one that found them noted alone would confirm a position
+        beyond a row that is not applied yet, and one that found them applied alone would apply them again.
+        """
+        with self._own_lock:
+            if self._loop is not None:
+                position = self._history.position  # what a reading has found already is not found again
+                self._own.update(row_id for row_id, _ in ids if row_id > position)
+            freshness.apply({tag: row_id for row_id, tag in ids})
+
     def committed(self, ids: list[tuple[int, str]]) -> None:
         """Tell the callbacks and the other processes what this one has invalidated; called on any thread.
 
@@ -153,9 +166,6 @@ class InvalidationFeed:
         """
         tags = [tag for _, tag in ids]
         loop = self._loop
-        if loop is not None:
-            with self._own_lock:
-                self._own.update(row_id for row_id, _ in ids)
         try:
             if loop is None:
                 self._call(tags)

@@ -4,17 +4,16 @@ Times are monotonic seconds unless a name says ``unix``. Positions and ids are t
 """
 
 import math
-import sys
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Any, Final
-from uuid import UUID
 
 import msgspec
 
+from ironauth.infrastructure.cache.sizes import held_bytes
 from ironauth.infrastructure.core import clock
 
 #: How long an invalidation is remembered to refuse older copies from elsewhere, seconds, and how many at most: 20 MiB.
@@ -30,9 +29,6 @@ MAX_PASSED: Final = 64
 #: Bytes of an entry apart from its value, its key and its tags: the entry, its alias, their places in the maps; of each
 #: tag apart from its text; and of the dict beside. Measured by ``test_the_bound_in_bytes_holds``.
 ENTRY_BYTES, TAG_BYTES, BESIDE_BYTES = 330, 100, 260
-#: Values of one type whose MessagePack is as long, give or take so many bytes, are taken to be as large in memory.
-ALIKE_BYTES: Final = 32
-MAX_SIZES: Final = 1_024
 #: How many of the oldest entries are looked at then: as many as come at 600 refreshes a second, in half a millisecond.
 #: What is left over at a higher rate waits for the next look.
 SWEPT = 4_000
@@ -105,8 +101,13 @@ class Freshness:
             self._prune(now)
 
     def confirm(self, synced_at: float, position: int) -> None:
-        """Everything committed before ``synced_at`` is applied, and everything up to ``position`` settled."""
+        """Everything committed before ``synced_at`` is applied, and everything up to ``position`` settled.
+
+        A reading that ended after one that began later says nothing new, and takes nothing of it back.
+        """
         with self.lock:
+            if synced_at < self.synced_at:
+                return
             self.position = position
             self.synced_at = synced_at
             self._prune(time.monotonic())
@@ -363,36 +364,5 @@ class L1:
                 del self._tags[tag]
 
 
-def held_bytes(value: object) -> int:
-    """Return about how many bytes ``value`` takes: as many as another of its type that is as long when encoded."""
-    try:
-        kind = type(value), len(msgspec.msgpack.encode(value)) // ALIKE_BYTES
-    except (TypeError, ValueError, OverflowError):
-        return _bytes_of(value)
-    known = _sizes.get(kind)
-    if known is None:
-        known = _bytes_of(value)
-        if len(_sizes) < MAX_SIZES:
-            _sizes[kind] = known
-    return known
-
-
-def _bytes_of(value: object) -> int:
-    """Return the bytes of ``value`` and what it holds; what every process has anyway counts for nothing."""
-    if value is None or isinstance(value, bool | type) or not value:
-        return 0
-    parts: Iterable[object] = ()
-    if isinstance(value, msgspec.Struct):
-        parts = (getattr(value, name) for name in value.__struct_fields__)
-    elif isinstance(value, UUID):
-        parts = (value.int,)
-    elif isinstance(value, dict):
-        parts = (each for pair in value.items() for each in pair)
-    elif isinstance(value, tuple | list | set | frozenset):
-        parts = value
-    return sys.getsizeof(value) + sum(map(_bytes_of, parts))
-
-
-_sizes: dict[tuple[type, int], int] = {}
 #: The process's knowledge.
 freshness = Freshness()

@@ -185,10 +185,24 @@ def test_a_feed_is_current_for_the_bound(known: Freshness, monkeypatch: pytest.M
     """It is while its last reading began so many seconds ago at most, and not where none runs."""
     monkeypatch.setattr("time.monotonic", lambda: 1_000.0)
     assert not known.is_current(5)
-    known.confirm(995.0, 7)
-    assert known.is_current(5)
     known.confirm(994.99, 7)
     assert not known.is_current(5)
+    known.confirm(995.0, 7)
+    assert known.is_current(5)
     known.confirm(1_000.0, 7)
     known.stop()
     assert not known.is_current(5)
+
+
+def test_a_reading_that_ends_late_takes_nothing_back(known: Freshness) -> None:
+    """Of two readings at once the one that began later counts, whichever ends first; after a stop any counts."""
+    now = time.monotonic()
+    known.confirm(now, 12)
+    known.confirm(now - 1, 9)
+    assert (known.synced_at, known.position) == (now, 12)
+    known.confirm(now, 13)
+    known.confirm(now + 1, 14)
+    assert (known.synced_at, known.position) == (now + 1, 14)
+    known.stop()
+    known.confirm(now - 1, 9)
+    assert (known.synced_at, known.position) == (now - 1, 9)

@@ -225,6 +225,48 @@ async def test_our_own_rows_are_not_applied_twice(feed: InvalidationFeed) -> Non
     assert not feed._own
 
 
+async def test_a_reading_sees_our_own_rows_applied_or_not_yet_ours(
+    feed: InvalidationFeed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that reads a row while its own process applies it waits: it neither applies it again nor runs ahead of it."""
+    applied: list[str] = []
+    ahead: list[bool] = []
+    begun = threading.Event()
+    apply, confirm = freshness.apply, freshness.confirm
+
+    def slow_apply(ids: dict[str, int]) -> None:
+        begun.set()
+        time.sleep(0.2)
+        apply(ids)
+        applied.extend(ids)
+
+    def watched_confirm(synced_at: float, position: int) -> None:
+        ahead.append(position >= written[0] and not applied)
+        confirm(synced_at, position)
+
+    written = [await database().write(lambda: Invalidation.objects.create(tag="sid:1").pk)]
+    monkeypatch.setattr(freshness, "apply", slow_apply)
+    monkeypatch.setattr(freshness, "confirm", watched_confirm)
+    committing = threading.Thread(target=feed.apply_own, args=([(written[0], "sid:1")],))
+    committing.start()
+    assert begun.wait(5)
+    await feed.poll()
+    committing.join()
+    assert applied == ["sid:1"]
+    assert ahead == [False]
+    assert not feed._own
+
+
+async def test_a_row_that_was_read_already_is_not_awaited_again(feed: InvalidationFeed) -> None:
+    """A reading between the commit and its callback applies the row; its number does not stay behind as ours."""
+    row_id = await database().write(lambda: Invalidation.objects.create(tag="sid:1").pk)
+    await feed.poll()
+    feed.apply_own([(row_id, "sid:1")])
+    assert not feed._own
+    feed.apply_own([(row_id + 1, "sid:2")])
+    assert feed._own == {row_id + 1}
+
+
 async def test_subscribers_hear_of_their_tag(feed: InvalidationFeed) -> None:
     """Once per invalidation here or elsewhere, on the feed's loop; a failing subscriber disturbs nobody."""
     heard: list[object] = []

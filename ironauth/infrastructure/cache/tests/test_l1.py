@@ -16,8 +16,8 @@ from ironauth.infrastructure.cache.memory import (
     SWEPT,
     Freshness,
     L1Entry,
-    held_bytes,
 )
+from ironauth.infrastructure.cache.sizes import held_bytes
 from ironauth.infrastructure.core import clock
 
 #: A short staleness bound, so that tests need not wait for 5 s.
