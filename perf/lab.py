@@ -41,6 +41,7 @@ EXPERIMENTS = {
         "five requests of a sign-in at a client: clients, builds of Argon2",
         (POSTGRES, REDIS, "C compiler", "package index"),
     ),
+    "pauses": Entry("the garbage collector's pauses with 50,000 live tokens in a worker"),
     "upstream": Entry("three requests of a sign-in with another provider: CPU time"),
 }
 

@@ -1,7 +1,6 @@
 """What a worker does before its first request and after its last (ASGI lifespan protocol)."""
 
 import asyncio
-import gc
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -17,6 +16,9 @@ from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.hashing import argon2_build, argon2_log
 from ironauth.infrastructure.hashing.pool import hash_pool
 from ironauth.infrastructure.telemetry import logs
+from ironauth.server.garbage import FullRounds
+
+_full_rounds = FullRounds()
 
 
 async def run(receive: Receive, send: Send) -> None:
@@ -63,12 +65,12 @@ async def start() -> None:
     await hash_pool().ping_workers()
     for hook in lifecycle.startup_hooks:
         await hook()
-    gc.collect()
-    gc.freeze()  # what lives as long as the process need not be looked at in every collection
+    _full_rounds.start()
 
 
 async def stop() -> None:
     """Run the apps' hooks, stop the feed, close the pools and the connections to Redis, write the last log lines."""
+    _full_rounds.stop()
     for hook in reversed(lifecycle.shutdown_hooks):
         await _tried(hook)
     await _tried(invalidation_feed().stop)

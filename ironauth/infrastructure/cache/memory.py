@@ -14,6 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from ironauth.infrastructure.cache.sizes import held_bytes
+from ironauth.infrastructure.cache.untracked import untrack
 from ironauth.infrastructure.core import clock
 
 #: How long an invalidation is remembered to refuse older copies from elsewhere, seconds, and how many at most: 20 MiB.
@@ -53,6 +54,15 @@ class L1Entry(msgspec.Struct, gc=False):
     beside: dict[Any, Any] | None = None
     size: int = 0
     used: bool = False
+
+
+class _Keys(msgspec.Struct, gc=False):
+    """Keys of several entries with one tag. The collector walks sets, and dicts of dicts, but not this, nor its dict.
+
+    One with a signing key's tag has every token, and the tags are as many as the tokens.
+    """
+
+    all: dict[str, None]
 
 
 class _Drop(msgspec.Struct, frozen=True, gc=False):
@@ -210,7 +220,7 @@ class L1:
         self.bytes, self.evictions = 0, 0
         self._freshness = freshness
         self._entries: OrderedDict[str, L1Entry] = OrderedDict()
-        self._tags: dict[str, str | set[str]] = {}  # a set takes 200 bytes, and most tags have one key
+        self._tags: dict[str, str | _Keys] = {}  # a dict takes 200 bytes, and most tags have one key
         self._aliases: dict[bytes, L1Entry] = {}
         freshness.attach(self)
 
@@ -278,6 +288,7 @@ class L1:
         """
         tags = sum(TAG_BYTES + len(tag) for tag in entry.tags)
         size = ENTRY_BYTES + len(key) + tags + held_bytes(entry.value)
+        untrack(entry.value)
         with self._freshness.lock:
             if self._freshness.dropped_since(entry.tags, sequence):
                 return False
@@ -297,8 +308,10 @@ class L1:
 
     def remove_tag(self, tag: str) -> None:
         """Drop every entry that carries ``tag``. Needs the lock."""
-        keys = self._tags.get(tag, ())
-        for key in (keys,) if isinstance(keys, str) else tuple(keys):
+        keys = self._tags.get(tag)
+        if keys is None:
+            return
+        for key in (keys,) if isinstance(keys, str) else tuple(keys.all):
             self._remove(key)
 
     def remove_all(self) -> None:
@@ -343,10 +356,10 @@ class L1:
         keys = self._tags.get(tag)
         if keys is None:
             self._tags[tag] = key
-        elif isinstance(keys, set):
-            keys.add(key)
+        elif isinstance(keys, _Keys):
+            keys.all[key] = None
         elif keys != key:
-            self._tags[tag] = {keys, key}
+            self._tags[tag] = _Keys({keys: None, key: None})
 
     def _remove(self, key: str) -> None:
         entry = self._entries.pop(key)
@@ -356,9 +369,9 @@ class L1:
             entry.alias, entry.beside = b"", None
         for tag in entry.tags:
             keys = self._tags.get(tag)
-            if isinstance(keys, set):
-                keys.discard(key)
-                if not keys:
+            if isinstance(keys, _Keys):
+                keys.all.pop(key, None)
+                if not keys.all:
                     del self._tags[tag]
             elif keys is not None:
                 del self._tags[tag]

@@ -49,8 +49,8 @@ _CONNECTION_FIELDS = frozenset({b"connection", b"transfer-encoding"})
 Fields = tuple[tuple[bytes, bytes], ...]
 
 
-class _Part(NamedTuple):
-    """A part of a head, as fields and as HTTP/1.1 has them on the wire."""
+class _Part(msgspec.Struct, frozen=True, gc=False):
+    """A part of a head, as fields and as HTTP/1.1 has them on the wire; not walked, as `_Answer`."""
 
     fields: Fields
     lines: bytes
@@ -365,9 +365,10 @@ def _part(fields: Fields) -> _Part:
     part = _Part(fields, b"".join(b"%s: %s\r\n" % (name.lower(), value) for name, value in fields))
     personal = {name for name, _ in fields if name.lower().startswith(b"x-auth-")}
     if not personal:
-        shared = _share(part._replace(is_shared=True))
+        shared = _share(msgspec.structs.replace(part, is_shared=True))
         return shared if shared in _shared else part
-    return part._replace(fields=tuple(field if field[0] in personal else _share(field) for field in fields))
+    shared_fields = tuple(field if field[0] in personal else _share(field) for field in fields)
+    return msgspec.structs.replace(part, fields=shared_fields)
 
 
 def _share[Shared: Hashable](value: Shared) -> Shared:

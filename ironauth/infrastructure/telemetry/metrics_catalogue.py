@@ -110,6 +110,10 @@ CATALOGUE: Final[dict[str, Metric]] = {
     "ironauth_loop_lag_seconds": Metric(
         "histogram", "How late the event loop was for something due every 0.1 s.", scale=SECONDS
     ),
+    "ironauth_gc_pause_seconds": Metric(
+        "histogram", "Time the garbage collector held the process, by generation; 2: everything that is not frozen.",
+        ("generation",), SECONDS,
+    ),
     "ironauth_worker_starts": Metric("counter", "Workers started since the server was."),
     "ironauth_worker_cpu_seconds": Metric("counter", "CPU time used by all threads.", scale=SECONDS),
     "ironauth_worker_resident_bytes": Metric("gauge", "Memory in use (resident set)."),

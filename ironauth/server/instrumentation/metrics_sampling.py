@@ -15,6 +15,7 @@ from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.hashing import argon2_build
 from ironauth.infrastructure.hashing.pool import hash_pool
 from ironauth.infrastructure.telemetry.metrics import Recorder
+from ironauth.server.instrumentation.collector_pauses import CollectorPauses
 
 TICK_S: Final = 0.1  # as exact as an alert needs; ten calls a second are 0.02 % of a core
 TICKS_A_SAMPLE: Final = 10
@@ -26,6 +27,7 @@ class Sampling:
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
+        self._pauses = CollectorPauses(recorder)
         self._lag = "ironauth_loop_lag_seconds"
         self._cpu_ns = self._evictions = 0
         self._ticks = 0
@@ -37,6 +39,7 @@ class Sampling:
         self._loop = asyncio.get_running_loop()
         self._due = self._loop.time() + TICK_S
         self._timer = self._loop.call_later(TICK_S, self._tick)
+        self._pauses.start()
         self.sample()
 
     def stop(self) -> None:
@@ -44,6 +47,7 @@ class Sampling:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        self._pauses.stop()
         self._recorder.flush()
 
     def _tick(self) -> None:

@@ -1,5 +1,6 @@
 """What may be used from memory, and when it stops: the freshness rule."""
 
+import gc
 import time
 import timeit
 import tracemalloc
@@ -348,3 +349,26 @@ def test_a_reading_that_took_too_long_is_not_kept(known: Freshness) -> None:
     assert l1.peek("late") is None
     assert l1.put("in time", entry(age_s=RECENT_S - 1), sequence=known.sequence)
     assert l1.peek("in time") == "v"
+
+
+def test_the_garbage_collector_does_not_walk_entries(known: Freshness) -> None:
+    """However many there are, with one session each or several: a full round walks as many objects as before."""
+    l1 = store(known, max_stale_s=60)
+    gc.collect()
+    before = len(gc.get_objects())
+    for number in range(500):
+        person = uuid.uuid4()
+        for again in range(1 + number % 2):
+            value = Held(person, "p@example.com", ("staff",), 10**9, f"{number} {again}".encode())
+            key = f"at:{number}:{again}"
+            l1.put(key, entry(value, f"sid:{person}", "kid:1"), sequence=0)
+            l1.add_alias(key, value, value.digest)
+            l1.keep_beside(value.digest, ("GET", f"/{number}", "https"), bytes(10), 43)
+    gc.collect()
+    assert len(l1) == 750
+    assert len(gc.get_objects()) < before + 20
+    l1.remove_tag(f"sid:{person}")
+    assert len(l1) == 748
+    l1.remove_tag("kid:1")
+    assert not len(l1)
+    assert not l1._tags

@@ -1,6 +1,7 @@
 """Every figure moves by exactly what was done."""
 
 import asyncio
+import gc
 import os
 import threading
 import time
@@ -423,6 +424,27 @@ async def test_samples_show_what_is(figures: Figures) -> None:
     moved = figures.moved("ironauth_loop_lag")
     assert moved["ironauth_loop_lag_seconds_count", ""] == 3
     assert moved["ironauth_loop_lag_seconds_sum", ""] == pytest.approx(0.25 + 0.15 + 0.05, abs=0.05)
+
+
+async def test_pauses_of_the_collector_are_counted_by_generation(figures: Figures) -> None:
+    """Each collection counts once, with its time, from the start of the sampling to its end."""
+    sampling = Sampling(figures.recorder)
+    gc.disable()
+    try:
+        sampling.start()
+        sampling.start()
+        began = time.perf_counter()
+        gc.collect(0)
+        gc.collect(2)
+        gc.collect(2)
+        took_s = time.perf_counter() - began
+        sampling.stop()
+        gc.collect(1)
+    finally:
+        gc.enable()
+    moved = figures.moved("ironauth_gc_pause_seconds")
+    assert {key[1]: by for key, by in moved.items() if key[0].endswith("_count")} == {"0": 1, "2": 2}
+    assert 0 < sum(by for key, by in moved.items() if key[0].endswith("_sum")) < took_s
 
 
 def test_every_metric_is_shown_from_the_start(figures: Figures) -> None:

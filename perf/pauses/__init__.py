@@ -1,0 +1,1 @@
+"""What the laboratory asks a worker about the garbage collector's pauses."""
