@@ -172,6 +172,7 @@ TUNING: Final = frozenset(
         "ironauth.infrastructure.cache.shared_entries.AHEAD_S",
         "ironauth.infrastructure.cache.shared_entries.LONGEST_S",
         "ironauth.infrastructure.cache.shared_entries.MOST_WAITING",
+        "ironauth.infrastructure.cache.shared_entries.MOST_OPEN",
         "ironauth.infrastructure.cache.memory.BESIDE_BYTES",
         "ironauth.infrastructure.cache.memory.ENTRY_BYTES",
         "ironauth.infrastructure.cache.memory.MAX_PASSED",

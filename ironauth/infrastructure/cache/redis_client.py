@@ -5,14 +5,14 @@ Imported only where there is a Redis.
 
 import asyncio
 import threading
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 from redis.asyncio import Redis
 from redis.exceptions import RedisError, ResponseError
 
 from ironauth.infrastructure.cache import redis_connections
-from ironauth.infrastructure.cache.redis_reads import RedisReads
+from ironauth.infrastructure.cache.redis_line import RedisLine
 from ironauth.infrastructure.threads.circuit_breaker import Breaker
 
 #: Seconds that a caller waits for Redis at most before it goes on without. The fault matrix allows 250 ms in all: a
@@ -35,7 +35,7 @@ class _OfLoop(NamedTuple):
     """What one event loop has: its connections cannot serve another."""
 
     client: Redis
-    reads: RedisReads
+    line: RedisLine
     life: AsyncGenerator[object]
 
 
@@ -84,7 +84,16 @@ class RedisClient:
 
     async def aget(self, key: str) -> bytes | None:
         """Return what Redis holds under ``key``, within LIMIT_S; None also where it fails or an outage is on."""
-        return await self._tried(lambda: self._of_loop().reads.get(key), None)
+        return await self._tried(lambda: self._of_loop().line.get(key), None)
+
+    async def aput(self, entries: Sequence[tuple[str, bytes, int]]) -> bool:
+        """Store entries (key, bytes, milliseconds), within LIMIT_S; return whether Redis has taken all."""
+
+        async def put() -> bool:
+            await self._of_loop().line.put(entries)
+            return True
+
+        return await self._tried(put, False)
 
     async def _tried[T](self, call: Callable[[], Awaitable[T]], miss: T) -> T:
         if not self.breaker.allows():
@@ -115,8 +124,8 @@ class RedisClient:
             try:
                 life.__anext__().send(None)  # it awaits nothing before it yields
             except StopIteration as opened:
-                client, reads = opened.value
-                made = _OfLoop(client, reads, life)
+                client, line = opened.value
+                made = _OfLoop(client, line, life)
                 with self._loops_lock:
                     self._loops[loop] = made
                 return made
@@ -130,14 +139,14 @@ class RedisClient:
         if found is not None:
             await found.life.aclose()
 
-    async def _client_of(self, loop: asyncio.AbstractEventLoop) -> AsyncGenerator[tuple[Redis, RedisReads]]:
+    async def _client_of(self, loop: asyncio.AbstractEventLoop) -> AsyncGenerator[tuple[Redis, RedisLine]]:
         # A generator, because a loop that ends closes those that were begun in it, and nothing else.
         pool = redis_connections.pool_of_loop(self.url, limit_s=LIMIT_S, connections=ASYNC_CONNECTIONS)
-        client, reads = Redis.from_pool(pool), RedisReads(pool.make_connection, limit_s=LIMIT_S)
+        client, line = Redis.from_pool(pool), RedisLine(pool.make_connection, limit_s=LIMIT_S)
         try:
-            yield client, reads
+            yield client, line
         finally:
             with self._loops_lock:
                 self._loops.pop(loop, None)
-            reads.close()
+            line.close()
             await client.aclose()

@@ -106,10 +106,14 @@ class TwoLevelCache:
         return self._l2 is not None
 
     async def shared[T](self, key: str, kind: type[T]) -> T | None:
-        """Return the value of ``key`` that another process has read, and keep it; None where it may not be used."""
-        if self._l2 is None:
+        """Return the value of ``key`` that another process has read, and keep it; None where it may not be used.
+
+        Redis is not always asked where it seldom has one: see ``Asking``.
+        """
+        if self._l2 is None or not self._l2.asking.pays():
             return None
         found = await self._l2.get(key, kind, into=self._l1, sequence=freshness.sequence)
+        self._l2.asking.answered(key, found is not None)
         return None if found is None else found.value  # type: ignore[return-value]  # decoded as ``kind``
 
     @property
@@ -171,6 +175,8 @@ class TwoLevelCache:
         if metrics.recorder is not None:
             metrics.recorder.count("ironauth_cache_loads")
         loaded = await load()
+        if self._l2 is not None:
+            self._l2.asking.loaded(key)
         entry = _entry(loaded, reading)
         if loaded.absent:
             self._absent.put(key, entry, sequence=reading.sequence)

@@ -4,7 +4,7 @@ import datetime
 import signal
 import time
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,10 +13,21 @@ import pytest
 from pytest_django import Settings
 
 from ironauth.infrastructure.cache import shared_entries
+from ironauth.infrastructure.cache.invalidation import InvalidationFeed
 from ironauth.infrastructure.cache.memory import L1, RECENT_S, Freshness, L1Entry
 from ironauth.infrastructure.cache.redis_client import RedisClient
-from ironauth.infrastructure.cache.shared_entries import AHEAD_S, L2, LONGEST_S, MOST_WAITING, SharedEntry
-from ironauth.infrastructure.cache.two_level import Loaded, token_cache
+from ironauth.infrastructure.cache.shared_entries import (
+    ABOUT,
+    AHEAD_S,
+    L2,
+    LONGEST_S,
+    MOST_OPEN,
+    MOST_WAITING,
+    ONE_IN,
+    Asking,
+    SharedEntry,
+)
+from ironauth.infrastructure.cache.two_level import Loaded, TwoLevelCache, token_cache
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.crypto.signed_values import NotOurs, seal, unseal
 from ironauth.infrastructure.threads.circuit_breaker import Breaker
@@ -77,10 +88,11 @@ class Liar:
         """Say nothing."""
         return {}
 
-    async def set(self, name: str, data: bytes, *, px: int) -> bool:
+    async def aput(self, entries: Sequence[tuple[str, bytes, int]]) -> bool:
         """Keep every version."""
-        assert px > 0
-        self.stored.setdefault(name, []).append(data)
+        for name, data, life_ms in entries:
+            assert life_ms > 0
+            self.stored.setdefault(name, []).append(data)
         return True
 
     async def aget(self, name: str) -> bytes | None:
@@ -102,6 +114,12 @@ async def b(private_redis: PrivateRedis) -> AsyncIterator[Worker]:
     worker = Worker(RedisClient(private_redis.url), 10)
     yield worker
     await worker.remote.disconnect()
+
+
+@pytest.fixture
+async def connected_cache(redis_cache: TwoLevelCache, feed: InvalidationFeed) -> TwoLevelCache:
+    """The process's cache on a Redis, with a feed that runs."""
+    return redis_cache
 
 
 NAME = "ironauth:e:k"
@@ -237,7 +255,9 @@ async def test_what_is_secret_stays_in_this_process(monkeypatch: pytest.MonkeyPa
     """Redis is not told of it; of all else it is."""
     told: list[str] = []
     cache = token_cache()
-    monkeypatch.setattr(cache, "_l2", SimpleNamespace(share=lambda key, _entry: told.append(key), clear=lambda: None))
+    monkeypatch.setattr(
+        cache, "_l2", SimpleNamespace(share=lambda key, _entry: told.append(key), clear=lambda: None, asking=Asking())
+    )
 
     async def load() -> Loaded[str]:
         return Loaded("value", (), clock.unix() + 60, secret=secret)
@@ -370,14 +390,14 @@ async def test_what_is_shared_while_redis_is_told_goes_out_too(monkeypatch: pyte
     liar = Liar()
     worker = Worker(liar, 10)
     entry = L1Entry(MIA, time.monotonic(), 10, (), clock.unix() + 60)
-    real = liar.set
+    real = liar.aput
 
-    async def told(name: str, data: bytes, *, px: int) -> bool:
+    async def told(entries: Sequence[tuple[str, bytes, int]]) -> bool:
         if not liar.stored:
             worker.l2.share("late", entry)
-        return await real(name, data, px=px)
+        return await real(entries)
 
-    monkeypatch.setattr(liar, "set", told)
+    monkeypatch.setattr(liar, "aput", told)
     worker.l2.share("k", entry)
     await worker.l2.sent()
     assert list(liar.stored) == [NAME, "ironauth:e:late"]
@@ -401,12 +421,11 @@ async def test_after_a_failure_nothing_is_shared_for_a_moment() -> None:
     liar = Liar()
     worker = Worker(liar, 10)
 
-    async def refuse(_call: Any, miss: Any) -> Any:
-        if miss is False:  # it is sent one, and another comes meanwhile
-            worker.l2.share("late", L1Entry(MIA, time.monotonic(), 10, (), clock.unix() + 60))
-        return miss
+    async def refuse(_entries: Sequence[tuple[str, bytes, int]]) -> bool:
+        worker.l2.share("late", L1Entry(MIA, time.monotonic(), 10, (), clock.unix() + 60))  # it comes meanwhile
+        return False
 
-    liar.aattempt = refuse  # type: ignore[method-assign, assignment]  # a Redis that is full
+    liar.aput = refuse  # type: ignore[method-assign, assignment]  # a Redis that is full
     await worker.put()
     worker.l2.share("k", L1Entry(MIA, time.monotonic(), 10, (), clock.unix() + 60))
     assert not worker.l2._waiting
@@ -446,3 +465,58 @@ def test_a_mac_belongs_to_its_purpose_and_its_payload() -> None:
     ):
         with pytest.raises(NotOurs):
             unseal(purpose, data)
+
+
+# ---------------------------------------------------------------- whether to ask
+def test_who_finds_nothing_asks_seldom_until_something_is_found() -> None:
+    """After many genuine entries that were not there one lookup in 16 is made; one that finds something ends that."""
+    asking = Asking()
+    misses = 0
+    while asking.pays():
+        asking.answered("k", found=False)
+        asking.loaded("k")
+        misses += 1
+    assert ABOUT < misses < 2 * ABOUT  # 0.9375 ** 22 is less than a quarter
+    assert [asking.pays() for _ in range(2 * ONE_IN)].count(True) == 2
+    asking.answered("k", found=True)
+    assert all(asking.pays() for _ in range(ONE_IN))
+
+
+def test_one_entry_in_three_is_enough_to_ask() -> None:
+    """A lookup spares more than three of them take."""
+    asking = Asking()
+    for number in range(300):
+        assert asking.pays()
+        asking.answered("k", found=number % 3 == 0)
+        asking.loaded("k")
+
+
+def test_tokens_that_are_not_genuine_do_not_count() -> None:
+    """A stranger who asks for keys that do not exist neither ends the lookups nor fills the memory."""
+    asking = Asking()
+    for number in range(3 * MOST_OPEN):
+        asking.answered(f"k{number}", found=False)
+        asking.loaded("another")
+    assert asking.pays()
+    assert len(asking._open) == MOST_OPEN
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_what_is_not_asked_for_is_read_and_shared(connected_cache: TwoLevelCache) -> None:
+    """Where asking does not pay, an entry is read from the database, and others are told of it all the same."""
+    reads: list[str] = []
+
+    async def load() -> Loaded[str]:
+        reads.append("read")
+        return Loaded("value", (), clock.unix() + 60)
+
+    shared = connected_cache._l2
+    assert shared is not None
+    for number in range(2 * ABOUT):
+        assert await connected_cache.shared(f"k{number}", str) is None
+        assert await connected_cache.fetch(f"k{number}", load, str, asked=True) == "value"
+    assert len(reads) == 2 * ABOUT
+    assert not shared.asking.pays()
+    await shared.sent()
+    assert connected_cache.remote is not None
+    assert len(await connected_cache.remote.aclient().keys("ironauth:e:k*")) == 2 * ABOUT

@@ -1,7 +1,7 @@
-"""Reading single keys of Redis on one connection of the event loop, many at a time.
+"""Reading and writing single keys of Redis on one connection of the event loop, many at a time.
 
 redis-py takes a connection out of a pool for each command, with a time limit, a lock and a retry: 60 µs of CPU, 130
-within a request, where a lookup spares 300. Here questions go out as they come, and answers are matched by their order,
+within a request, where a lookup spares 300. Here commands go out as they come, and answers are matched by their order,
 which takes 11 and 50. redis-py still opens the connection (address, TLS, password, Sentinel) and its parser reads the
 answers. Imported only where there is a Redis.
 """
@@ -9,7 +9,7 @@ answers. Imported only where there is a Redis.
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
 import hiredis
@@ -21,12 +21,17 @@ from redis.exceptions import ResponseError
 MOST_WAITING: Final = 4_096
 
 
+#: How Redis' refusal to write begins where it is no master any more.
+_NO_MASTER: Final = "READONLY"
+
+
 class _Asked(NamedTuple):
     answer: asyncio.Future[bytes | None]
     at: float  # monotonic seconds
+    last: bool = True  # of the commands that were sent for this answer
 
 
-class RedisReads(asyncio.Protocol):
+class RedisLine(asyncio.Protocol):
     """One connection of one event loop; opened with the first question, and again after it was lost."""
 
     def __init__(self, connection: Callable[[], AbstractConnection], *, limit_s: float) -> None:
@@ -54,20 +59,48 @@ class RedisReads(asyncio.Protocol):
             ResponseError: Redis has refused.
         """
         if self._transport is None:
-            async with asyncio.timeout(self._limit_s):
-                await self._open()
-        transport = self._transport
-        if transport is None or len(self._waiting) >= MOST_WAITING:
-            raise RedisConnectionError("No connection to read by")
-        loop = asyncio.get_running_loop()
+            await self._open_in_time()
         name = key.encode()
-        transport.write(b"*2\r\n$3\r\nGET\r\n$%d\r\n%b\r\n" % (len(name), name))
-        # Answers count questions: one that could not be written must not wait for the next one's.
-        asked = _Asked(loop.create_future(), time.monotonic())
-        self._waiting.append(asked)
+        return await self._told(b"*2\r\n$3\r\nGET\r\n$%d\r\n%b\r\n" % (len(name), name), 1)
+
+    async def put(self, entries: Iterable[tuple[str, bytes, int]]) -> None:
+        """Store values, all by one write; return when Redis has answered for the last.
+
+        Args:
+            entries: Of each value its key, its bytes, and the milliseconds that it lives.
+
+        Raises:
+            RedisConnectionError: As ``get``.
+            TimeoutError: As ``get``.
+            ResponseError: Redis has refused one of them; the connection is closed where it takes no writes any more.
+        """
+        if self._transport is None:
+            await self._open_in_time()
+        commands = []
+        for key, data, life_ms in entries:
+            name, life = key.encode(), b"%d" % life_ms
+            head = b"*5\r\n$3\r\nSET\r\n$%d\r\n%b\r\n$%d\r\n" % (len(name), name, len(data))
+            commands += [head, data, b"\r\n$2\r\nPX\r\n$%d\r\n%b\r\n" % (len(life), life)]
+        if commands:
+            await self._told(b"".join(commands), len(commands) // 3)
+
+    async def _open_in_time(self) -> None:
+        async with asyncio.timeout(self._limit_s):
+            await self._open()
+
+    def _told(self, commands: bytes, count: int) -> "asyncio.Future[bytes | None]":
+        """Send ``count`` commands; return what becomes the answer to the last, or the first failure."""
+        transport = self._transport
+        if transport is None or len(self._waiting) + count > MOST_WAITING:
+            raise RedisConnectionError("No connection to Redis that has room")
+        loop = asyncio.get_running_loop()
+        transport.write(commands)
+        # Answers count commands: one that could not be written must not wait for the next one's.
+        answer, now = loop.create_future(), time.monotonic()
+        self._waiting.extend(_Asked(answer, now, number == count) for number in range(1, count + 1))
         if self._timer is None:
             self._timer = loop.call_later(self._limit_s, self._look)
-        return await asked.answer
+        return answer
 
     def close(self) -> None:
         """Close the connection; the next question opens another one."""
@@ -80,7 +113,7 @@ class RedisReads(asyncio.Protocol):
             while (answer := self._reader.gets()) is not False:
                 if isinstance(answer, hiredis.PushNotification):
                     continue  # belongs to no question
-                self._settle(self._waiting.popleft().answer, answer)
+                self._settle(self._waiting.popleft(), answer)
         except (hiredis.ProtocolError, IndexError) as error:  # no Redis speaks there, or it answers unasked
             self._lost(RedisConnectionError(f"Not understood: {error}"))
 
@@ -88,16 +121,19 @@ class RedisReads(asyncio.Protocol):
         """Fail everybody who waits."""
         self._lost(exc if isinstance(exc, OSError) else RedisConnectionError("Connection lost"))
 
-    @staticmethod
-    def _settle(waiting: "asyncio.Future[bytes | None]", answer: object) -> None:
-        if waiting.done():
-            return  # nobody waits for it any more
+    def _settle(self, asked: _Asked, answer: object) -> None:
+        waiting = asked.answer
         if isinstance(answer, hiredis.ReplyError):
-            waiting.set_exception(ResponseError(str(answer)))
-        elif answer is None or isinstance(answer, bytes):
-            waiting.set_result(answer)
-        else:
+            if not waiting.done():
+                waiting.set_exception(ResponseError(str(answer)))
+            if str(answer).startswith(_NO_MASTER):
+                self._lost(RedisConnectionError("Redis is no master any more"))  # the next one is asked for by Sentinel
+        elif waiting.done():
+            return  # nobody waits for it any more
+        elif answer is not None and not isinstance(answer, bytes):
             waiting.set_exception(ResponseError("An answer of another kind"))
+        elif asked.last:
+            waiting.set_result(answer)
 
     async def _open(self) -> None:
         """Open the connection, one for all who ask meanwhile."""
