@@ -3,6 +3,7 @@
 from tokens.clients.dynamic.models import Registration, RegistrationToken
 from tokens.clients.fetched.models import ClientLogo
 from tokens.clients.models import OAuthClient, OAuthClientSecret
+from tokens.details.models import DetailType
 from tokens.keys.models import SigningKey
 from tokens.keys.pairwise import PairwiseSalt
 from tokens.oauth.models import AuthorizationCode, Consent, DeviceGrant, LogoutNotice, PushedRequest
@@ -15,6 +16,7 @@ __all__ = [
     "AuthorizationCode",
     "ClientLogo",
     "Consent",
+    "DetailType",
     "DeviceGrant",
     "KnownDevice",
     "LogoutNotice",

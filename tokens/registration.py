@@ -54,7 +54,8 @@ def _register_first_proof() -> None:
 
 def _sessions(person: Param) -> QuerySet[Any, Any]:
     return Session.objects.filter(user_id=person).order_by("-created_at", "-pk").values(
-        "id", "client_id", "scope", "resources", "created_at", "last_used_at", "idle_expires_at", "absolute_expires_at",
+        "id", "client_id", "scope", "resources", "details", "created_at", "last_used_at", "idle_expires_at",
+        "absolute_expires_at",
         "revoked_at", "revoke_reason", "authenticated_at", "amr", "ip", "user_agent", "actor_id",
         "upstream__provider__slug", "upstream__subject", "upstream__sid",
     )  # fmt: skip
@@ -74,14 +75,15 @@ def _consents(person: Param) -> QuerySet[Any, Any]:
 def _authorization_codes(person: Param) -> QuerySet[Any, Any]:
     """Return what codes were made for; the rows go a while after the minute for which they are good."""
     return AuthorizationCode.objects.filter(user_id=person).order_by("-created_at").values(
-        "client_id", "scope", "resources", "redirect_uri", "authenticated_at", "amr", "created_at", "used_at",
-        "session_id",
+        "client_id", "scope", "resources", "details", "redirect_uri", "authenticated_at", "amr", "created_at",
+        "used_at", "session_id",
     )  # fmt: skip
 
 
 def _device_grants(person: Param) -> QuerySet[Any, Any]:
     return DeviceGrant.objects.filter(user_id=person).order_by("-created_at").values(
-        "client_id", "scope", "resources", "state", "authenticated_at", "amr", "created_at", "session_id",
+        "client_id", "scope", "resources", "details", "state", "authenticated_at", "amr", "created_at",
+        "session_id",
     )  # fmt: skip
 
 

@@ -12,6 +12,11 @@ VIEW_RESOURCES: Final = "tokens.view_apiresource"
 ADD_RESOURCES: Final = "tokens.add_apiresource"
 CHANGE_RESOURCES: Final = "tokens.change_apiresource"
 DELETE_RESOURCES: Final = "tokens.delete_apiresource"
+#: Rights over types of authorization details.
+VIEW_DETAIL_TYPES: Final = "tokens.view_detailtype"
+ADD_DETAIL_TYPES: Final = "tokens.add_detailtype"
+CHANGE_DETAIL_TYPES: Final = "tokens.change_detailtype"
+DELETE_DETAIL_TYPES: Final = "tokens.delete_detailtype"
 #: Rights over signing keys. There is none to delete one: a key ends when what it signed has ended.
 VIEW_KEYS: Final = "tokens.view_signingkey"
 CHANGE_KEYS: Final = "tokens.change_signingkey"

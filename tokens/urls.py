@@ -3,6 +3,7 @@
 from django.urls import URLPattern, path
 
 from tokens.clients.administration import urls as client_urls
+from tokens.details.administration import urls as detail_urls
 from tokens.keys import views as wellknown_views
 from tokens.keys.administration import urls as key_urls
 from tokens.oauth.authorize import upstream_views
@@ -52,6 +53,7 @@ staff_urlpatterns: list[URLPattern] = [
     ),
     *client_urls.staff_urlpatterns,
     *resource_urls.staff_urlpatterns,
+    *detail_urls.staff_urlpatterns,
     *key_urls.staff_urlpatterns,
     *provider_urls.staff_urlpatterns,
 ]

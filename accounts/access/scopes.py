@@ -55,9 +55,10 @@ SCOPES: Final[Mapping[str, frozenset[str]]] = MappingProxyType({
     "clients:write": frozenset({
         "tokens.add_oauthclient", "tokens.change_oauthclient", "tokens.delete_oauthclient",
     }),
-    "resources:read": frozenset({"tokens.view_apiresource"}),
+    "resources:read": frozenset({"tokens.view_apiresource", "tokens.view_detailtype"}),
     "resources:write": frozenset({
         "tokens.add_apiresource", "tokens.change_apiresource", "tokens.delete_apiresource",
+        "tokens.add_detailtype", "tokens.change_detailtype", "tokens.delete_detailtype",
     }),
     "keys:read": frozenset({"tokens.view_signingkey"}),
     "keys:write": frozenset({"tokens.change_signingkey"}),

@@ -149,6 +149,9 @@ class Event(enum.StrEnum):
     RESOURCE_CREATED = "resource_created", Family.APPLICATIONS, "API registered"
     RESOURCE_CHANGED = "resource_changed", Family.APPLICATIONS, "API changed"
     RESOURCE_DELETED = "resource_deleted", Family.APPLICATIONS, "API deleted"
+    DETAIL_TYPE_CREATED = "detail_type_created", Family.APPLICATIONS, "Type of authorization details registered"
+    DETAIL_TYPE_CHANGED = "detail_type_changed", Family.APPLICATIONS, "Type of authorization details changed"
+    DETAIL_TYPE_DELETED = "detail_type_deleted", Family.APPLICATIONS, "Type of authorization details deleted"
     CLIENT_DELETED = "client_deleted", Family.APPLICATIONS, "Client deleted"
     CLIENT_SECRET_ROTATED = "client_secret_rotated", Family.APPLICATIONS, "New client secret"
     # By itself, without staff: by a request (RFC 7591), or at the first consent to what its document describes.

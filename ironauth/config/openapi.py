@@ -103,6 +103,7 @@ TAGS_BY_PATH = {
     **dict.fromkeys(("/oauth/register", "/api/v1/clients/registration-tokens"), "registration"),
     "/api/v1/clients": "clients",
     "/api/v1/resources": "resources",
+    "/api/v1/authorization-details-types": "resources",
     "/api/v1/keys": "keys",
     "/api/v1/providers": "providers",
     **dict.fromkeys(
@@ -173,7 +174,7 @@ SPECTACULAR_SETTINGS: dict[str, object] = {
             "name": "clients",
             "description": "The applications that sign their users in here: for staff, and machines that administer",
         },
-        {"name": "resources", "description": "APIs that access tokens are made for: for staff, and machines"},
+        {"name": "resources", "description": "APIs that access tokens are made for, and types of what is asked there"},
         {"name": "keys", "description": "Signing keys: for staff, and machines that administer"},
         {"name": "providers", "description": "Sign-in providers: for superusers, and machines that administer"},
         {
@@ -206,6 +207,7 @@ SPECTACULAR_SETTINGS: dict[str, object] = {
                     _query("max_age", "Seconds since the person has proved who they are."),
                     _query("login_hint", "The address that the page begins with."),
                     _query("resource", "The API that the access token is for (RFC 8707); once for each."),
+                    _query("authorization_details", "A JSON array of objects of registered types (RFC 9396)."),
                     _query("request_uri", "What /oauth/par has returned, in place of all but client_id."),
                 ],
                 "responses": {

@@ -162,6 +162,7 @@ class Walk:
         await self.send("get", route.format(user_id=made["id"]), route=route)
         await self.send("post", "/api/v1/providers")
         await self.send("post", "/api/v1/resources")
+        await self.send("post", "/api/v1/authorization-details-types")
         await self.send("post", "/api/v1/clients")
         route = "/api/v1/clients/{client_id}"
         listed = (await self.api.get("/api/v1/clients", headers=self.headers)).json()["results"][0]

@@ -34,6 +34,7 @@ from conftest import PASSWORD, ServeProcess
 from ironauth.infrastructure.api.openapi_errors import PROBLEM_MEDIA_TYPE
 from ironauth.infrastructure.core import clock
 from ironauth.pages import OPENAPI_FILE
+from tokens.details.models import DetailType
 from tokens.keys.key_set import Family
 from tokens.keys.models import SigningKey
 from tokens.keys.units import create_first_keys
@@ -67,6 +68,7 @@ STAFF: Final = (
     "/api/v1/keys",
     "/api/v1/providers",
     "/api/v1/resources",
+    "/api/v1/authorization-details-types",
 )
 ROLE: Final = "editors"
 
@@ -161,6 +163,7 @@ AS_CLIENT: Final = {
     "token": "any",
     **dict.fromkeys(("client_id", "client_secret", "client_assertion", "client_assertion_type", "scope"), ""),
     "resource": [],
+    "authorization_details": "",
 }
 #: A client that may be made, and that any client may become.
 OF_A_CLIENT: Final = {
@@ -168,7 +171,8 @@ OF_A_CLIENT: Final = {
     "post_logout_redirect_uris": [], "backchannel_logout_uri": "", "grants": ["client_credentials"], "scopes": [],
     "strict_scopes": False, "trusted": False,
     "require_pkce": True, "require_par": False, "resource_server": False,
-    "serves": [], "resources": [], "administers": False, "dpop": "off", "certificate_bound": False,
+    "serves": [], "resources": [], "authorization_details_types": [],
+    "administers": False, "dpop": "off", "certificate_bound": False,
     "subject_type": "public", "sector": "", "id_token_alg": "ed25519", "id_token_claims": False, "jwks": None,
     "access_token_alg": "ed25519",
     "request_object_signing_alg": "", "authorization_signed_response_alg": "ed25519",
@@ -176,6 +180,11 @@ OF_A_CLIENT: Final = {
     **dict.fromkeys(("logo_uri", "policy_uri", "tos_uri"), ""),
     "access_token_s": None,
     "session_idle_s": None, "session_absolute_s": None, "expire_old_in_s": 60, "newest": None,
+}  # fmt: skip
+#: A type of authorization details that may be registered, and that any may become.
+OF_A_TYPE: Final = {
+    "words": "Pay {amount}", "members": {"amount": {"kind": "text", "required": True}},
+    "unattended": False, "active": True,
 }  # fmt: skip
 #: An API that may be registered, and that any may become.
 OF_AN_API: Final = {
@@ -330,6 +339,11 @@ class Server:
             person.update(OF_AN_API, identifier=identifier)
             if "{resource_id}" in label:
                 person["resource_id"] = str(ApiResource.objects.create(identifier=identifier, name="Orders").pk)
+        if "/api/v1/authorization-details-types" in label:
+            identifier = f"payment-{secrets.token_hex(6)}"
+            person.update(OF_A_TYPE, identifier=identifier)
+            if "{type_id}" in label:
+                person["type_id"] = str(DetailType.objects.create(identifier=identifier, words="Pay").pk)
         if "/api/v1/keys" in label:
             person.update(self.keys())
 

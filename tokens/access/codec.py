@@ -77,6 +77,7 @@ class AccessClaims(msgspec.Struct, frozen=True, omit_defaults=True):
     A token that a client has for itself (RFC 6749 §4.4) names no session: ``sid`` is missing, ``sub`` is the client.
     ``cnf``: the key that alone may use the token, ``{"jkt": thumbprint}`` (RFC 9449 §6.1), or the certificate,
     ``{"x5t#S256": thumbprint}`` (RFC 8705 §3.1). ``act``: who acts for ``sub``.
+    ``authorization_details``: what the person has allowed beyond the scope (RFC 9396 §9.1).
     """
 
     iss: str
@@ -93,6 +94,7 @@ class AccessClaims(msgspec.Struct, frozen=True, omit_defaults=True):
     nbf: int | None = None
     cnf: dict[str, str] | None = None
     act: Actor | None = None
+    authorization_details: tuple[dict[str, Any], ...] = ()
 
     @property
     def jkt(self) -> str:

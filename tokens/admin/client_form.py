@@ -108,6 +108,11 @@ class ClientForm(ModelForm):
         rows=2,
         help_text="Identifiers of registered APIs, one to a line; empty: every one.",
     )
+    authorization_details_types = LinesField(
+        label="Authorization details",
+        rows=2,
+        help_text="Registered types that it may ask for (RFC 9396), one to a line; empty: none.",
+    )
     serves = LinesField(
         label="APIs that it is",
         rows=2,

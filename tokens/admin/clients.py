@@ -135,6 +135,7 @@ class OAuthClientAdmin(CheckedSelection, MadeOnce, ClientActs, admin.ModelAdmin)
                     OTHER_SCOPES,
                     "strict_scopes",
                     "resources",
+                    "authorization_details_types",
                     "resource_server",
                     "serves",
                     "administers",

@@ -49,6 +49,13 @@ class InvalidTarget(OAuthError):
     detail = "No token is given out for that resource: name one that is registered here, and that this client may have."
 
 
+class InvalidAuthorizationDetails(OAuthError):
+    """Details that are malformed, of a type unknown or not for this client, or more than was granted (RFC 9396 §5)."""
+
+    error = "invalid_authorization_details"
+    detail = "authorization_details asks for what is unknown here, is not for this client, or was not granted."
+
+
 class UnsupportedTokenType(OAuthError):
     """A token that cannot be revoked alone (RFC 7009 §2.2.1)."""
 

@@ -59,6 +59,7 @@ class OAuthClient(models.Model):
         authorization_signed_response_alg: What signs the answers that are JWTs (JARM §3, RFC 9701 §6); Ed25519 as for
             ID tokens.
         resources: Identifiers of the APIs that it may ask tokens for; empty for all that are registered.
+        authorization_details_types: Registered types that it may ask for (RFC 9396 §10); empty: none.
         serves: Identifiers of the APIs that it is, as a resource server: it asks about their tokens. Empty for the
             tokens of this server's own audience.
         tls_client_auth_subject_dn: The subject of the certificate of ``tls_client_auth`` (RFC 8705 §2.1.2, RFC 4514).
@@ -169,6 +170,7 @@ class OAuthClient(models.Model):
     )
     resources = models.JSONField(default=list, db_default=Value([], models.JSONField()), blank=True)
     serves = models.JSONField(default=list, db_default=Value([], models.JSONField()), blank=True)
+    authorization_details_types = models.JSONField(default=list, db_default=Value([], models.JSONField()), blank=True)
     dpop = models.CharField(max_length=8, choices=Policy, default=Policy.OPTIONAL)
     certificate_bound = models.BooleanField(
         default=False,

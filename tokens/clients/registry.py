@@ -97,6 +97,7 @@ class Client(msgspec.Struct, frozen=True):
     logo_uri: str = ""
     policy_uri: str = ""
     tos_uri: str = ""
+    authorization_details_types: frozenset[str] = frozenset()
 
     @property
     def id(self) -> UUID:
@@ -324,6 +325,7 @@ def snapshot(row: OAuthClient, secrets: Iterable[OAuthClientSecret] = ()) -> Cli
         logo_uri=row.logo_uri,
         policy_uri=row.policy_uri,
         tos_uri=row.tos_uri,
+        authorization_details_types=frozenset(row.authorization_details_types),
     )
 
 

@@ -26,6 +26,7 @@ from tokens.clients import profiles, redirect_uris
 from tokens.clients.certificates import rules as certificates
 from tokens.clients.fetched import rules as fetched
 from tokens.clients.models import NAME_CHARACTERS, SCOPE_CHARACTERS, OAuthClient, default_scopes
+from tokens.details import queries as detail_types
 from tokens.keys.models import SigningKey
 from tokens.protocol import SCOPE_TOKEN, GrantType, Scope, scope_text
 from tokens.resources import queries as resources
@@ -81,6 +82,7 @@ def problems_of(client: OAuthClient) -> list[FieldError]:
         *fetched.problems_of(client),
         *_request_objects(client),
         *_apis(client),
+        *_details(client),
         *_subject(client),
         *_signed(client),
         *_lifetimes(client),
@@ -299,6 +301,17 @@ def _apis(client: OAuthClient) -> Iterable[FieldError]:
             )
     if client.serves and not client.resource_server:
         yield _problem("serves", "needless", "These are for an API that asks about tokens: make it a resource server.")
+
+
+def _details(client: OAuthClient) -> Iterable[FieldError]:
+    """Find types of authorization details that are not registered. No query for a client that names none."""
+    given, field = client.authorization_details_types, "authorization_details_types"
+    if len(given) > MAX_URIS or len(set(given)) != len(given):
+        yield _problem(field, "too_many", f"At most {MAX_URIS} types, each once: correct the list.")
+    elif given and (unknown := detail_types.unregistered(given)):
+        yield _problem(
+            field, "unregistered", f"No type is registered as {unknown[0][:80]!r}: register it first, or leave it out."
+        )
 
 
 def _subject(client: OAuthClient) -> Iterable[FieldError]:

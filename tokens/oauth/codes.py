@@ -27,6 +27,7 @@ from ironauth.infrastructure.db.unit_of_work import raise_if_timed_out
 from ironauth.infrastructure.http.client_context import ClientContext
 from tokens.clients.models import digest_of
 from tokens.clients.registry import Client
+from tokens.details import queries as detail_queries
 from tokens.oauth.models import AuthorizationCode
 from tokens.resources.queries import Aim, aimed
 from tokens.sessions import units as sessions
@@ -54,6 +55,7 @@ class AuthorizationCodeData(msgspec.Struct, frozen=True):
     sso_session_id: UUID | None
     id_claims: str = ""
     resources: str = ""
+    details: str = ""
 
 
 class Outcome(enum.StrEnum):
@@ -66,6 +68,7 @@ class Outcome(enum.StrEnum):
     REUSED = "reused"  # a second use: the session of the first is over
     INACTIVE = "inactive"  # user deactivated, or every session of the user ended
     SIGNED_OUT = "signed_out"  # the person has left the SSO session meanwhile
+    DETAILS = "details"  # the code has not the authorization details that were asked for
     TARGET = "target"  # no token is given out for the APIs of the code, or for those that were asked for
 
 
@@ -79,6 +82,7 @@ class PresentedCode(NamedTuple):
         dpop_jkt: The thumbprint of the key that the client has proved.
         session_jkt: The thumbprint of the key that its session is to be bound to.
         resources: The APIs that the access token is to be for, less than those of the code; "" for all of them.
+        details: The authorization details that it is to have, likewise.
     """
 
     code: str
@@ -87,13 +91,14 @@ class PresentedCode(NamedTuple):
     dpop_jkt: str = ""
     session_jkt: str = ""
     resources: str = ""
+    details: str = ""
 
 
 class Redemption(NamedTuple):
     """The outcome; ``opened`` exactly when it is REDEEMED.
 
     ``nonce``, ``id_claims``: of the authorization request, "" for none. ``aim``: what the access token is for; None for
-    this server's own audience.
+    this server's own audience. ``details``: its authorization details, "" for none.
     """
 
     outcome: Outcome
@@ -101,6 +106,7 @@ class Redemption(NamedTuple):
     nonce: str = ""
     id_claims: str = ""
     aim: Aim | None = None
+    details: str = ""
 
 
 class _Code(NamedTuple):
@@ -119,6 +125,7 @@ class _Code(NamedTuple):
     sso_session_id: UUID | None
     id_claims: str
     resources: str
+    details: str
     expires_at: datetime
     used_at: datetime | None
     session_id: UUID | None
@@ -165,7 +172,7 @@ def issue(approval: AuthorizationCodeData) -> str:
 def redeem(*, presented: PresentedCode, client: Client, context: ClientContext) -> Redemption:
     """Use the code up and open the session it stands for, or return why not. 6 queries, 5 without an SSO session.
 
-    One more where the code, or the request, names resources.
+    One more where the code, or the request, names resources, and where there are authorization details.
 
     Of several requests at once one gets the session, and the others end it. A client that does not show what the code
     is bound to neither uses it up nor ends anything.
@@ -190,6 +197,12 @@ def redeem(*, presented: PresentedCode, client: Client, context: ClientContext) 
     aim = aimed(granted=code.resources, asked=presented.resources, allowed=client.resources) if names else None
     if names and aim is None:
         over = over or Outcome.TARGET
+    details: str | None = ""
+    if code.details or presented.details:
+        types = client.authorization_details_types
+        details = detail_queries.given_out(granted=code.details, asked=presented.details, allowed=types)
+        if details is None:
+            over = over or Outcome.DETAILS
     if over is not None:
         return Redemption(over)
     session_id = new_id()
@@ -200,7 +213,7 @@ def redeem(*, presented: PresentedCode, client: Client, context: ClientContext) 
     )
     if opened is None:
         return Redemption(Outcome.SIGNED_OUT)
-    return Redemption(Outcome.REDEEMED, opened, code.nonce, code.id_claims, aim)
+    return Redemption(Outcome.REDEEMED, opened, code.nonce, code.id_claims, aim, details or "")
 
 
 def _is_over(code: _Code) -> Outcome | None:
@@ -217,7 +230,7 @@ def _is_over(code: _Code) -> Outcome | None:
 def _consented(code: _Code, presented: PresentedCode, client: Client) -> ConsentedAccess:
     left = client.allowed_of(code.scope)
     proved = (code.authenticated_at, code.amr, code.sso_session_id, presented.session_jkt)
-    return ConsentedAccess(code.account, left, *proved, code.resources)
+    return ConsentedAccess(code.account, left, *proved, code.resources, code.details)
 
 
 def challenge_of(verifier: str) -> str:

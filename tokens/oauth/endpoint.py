@@ -23,6 +23,8 @@ MAX_BYTES = 8_000
 #: The parameter of resource indicators, which a request may repeat (RFC 8707 §2).
 RESOURCE = "resource"
 SEVERAL = frozenset({RESOURCE})
+#: The parameter of rich authorization requests (RFC 9396 §2).
+DETAILS = "authorization_details"
 MAX_PARAMETERS = 100  # Django's DATA_UPLOAD_MAX_NUMBER_FIELDS is 1,000; no request of ours has over 25
 
 

@@ -18,6 +18,12 @@ def _resources() -> Any:
     )
 
 
+def _details() -> Any:
+    return TextField(
+        required=False, help_text="A JSON array of objects of registered types (RFC 9396), each with its type."
+    )
+
+
 class ClientInput(serializers.Serializer[Any]):
     """How a client says who it is where it does not use HTTP Basic."""
 
@@ -44,14 +50,16 @@ class TokenInput(ClientInput):
     requested_token_type = TextField(required=False)
     audience = TextField(required=False)
     resource = _resources()
+    authorization_details = _details()
     scope = TextField(required=False)
 
 
 class DeviceInput(ClientInput):
     """Form of ``POST /oauth/device_authorization`` (RFC 8628 §3.1)."""
 
-    scope = TextField()
+    scope = TextField(required=False, help_text="It may be left out where authorization_details is sent.")
     resource = _resources()
+    authorization_details = _details()
 
 
 class TokenQuestion(ClientInput):
@@ -68,6 +76,7 @@ class PushInput(ClientInput):
     redirect_uri = TextField(required=False)
     scope = TextField(required=False)
     resource = _resources()
+    authorization_details = _details()
     state = TextField(required=False)
     response_mode = TextField(required=False)
     nonce = TextField(required=False)

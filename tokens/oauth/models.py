@@ -14,6 +14,7 @@ from django.db.models import Value
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.ids import new_id
 from tokens.clients.models import CHALLENGE_CHARACTERS, DIGEST_CHARACTERS, SCOPE_CHARACTERS, URI_CHARACTERS, OAuthClient
+from tokens.details.lists import MAX_BYTES as DETAILS_BYTES
 from tokens.resources.identifiers import LIST_CHARACTERS
 
 #: Of a nonce: clients may send a digest, or a signed text.
@@ -46,8 +47,8 @@ class AuthorizationCode(models.Model):
     """A code on its way from the browser to its client: bound to client, redirect URI, challenge, person and nonce.
 
     ``id_claims``: the personal claims that the request named for the ID token. ``resources``: the APIs it named, "" for
-    none. ``used_at`` and ``session_id``: when it
-    was redeemed, and the session it opened, which a second use revokes.
+    none; ``details``: its authorization details, likewise. ``used_at`` and ``session_id``: when it was redeemed, and
+    the session it opened, which a second use revokes.
     """
 
     digest = models.CharField(primary_key=True, max_length=DIGEST_CHARACTERS)
@@ -60,6 +61,7 @@ class AuthorizationCode(models.Model):
     nonce = models.CharField(max_length=NONCE_CHARACTERS, blank=True)
     id_claims = models.CharField(max_length=SCOPE_CHARACTERS, blank=True, default="", db_default="")
     resources = models.CharField(max_length=LIST_CHARACTERS, blank=True, default="", db_default="")
+    details = models.CharField(max_length=DETAILS_BYTES, blank=True, default="", db_default="")
     dpop_jkt = models.CharField(max_length=CHALLENGE_CHARACTERS, blank=True)
     authenticated_at = models.DateTimeField()
     amr = models.CharField(max_length=64)
@@ -103,6 +105,7 @@ class DeviceGrant(models.Model):
 
     Attributes:
         user_code: A MAC of what the person types.
+        details: Its authorization details (`details.lists`), "" for none.
         polled_at: When the device asked last.
         interval_s: Seconds that it has to wait between two questions.
     """
@@ -121,6 +124,7 @@ class DeviceGrant(models.Model):
     scope = models.CharField(max_length=SCOPE_CHARACTERS, blank=True)
     dpop_jkt = models.CharField(max_length=CHALLENGE_CHARACTERS, blank=True)
     resources = models.CharField(max_length=LIST_CHARACTERS, blank=True, default="", db_default="")
+    details = models.CharField(max_length=DETAILS_BYTES, blank=True, default="", db_default="")
     state = models.CharField(max_length=8, choices=State, default=State.PENDING)
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.DB_CASCADE, related_name="+", null=True)
     epoch = models.PositiveIntegerField(default=0)

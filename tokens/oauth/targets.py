@@ -21,13 +21,14 @@ _UNSAID: Final = "This client is restricted to several APIs: name those it wants
 _NO_AGREEMENT: Final = "These APIs verify different algorithms: ask for a token for each."
 
 
-async def named(client: Client, asked: str, scope: str) -> tuple[str, tuple[Named, ...]]:
+async def named(client: Client, asked: str, scope: str, *, scopeless: bool = False) -> tuple[str, tuple[Named, ...]]:
     """Return what is granted of a scope, and the APIs that a request of a person's consent is for. No query, or 1.
 
     Args:
         client: Who asks.
         asked: The parameters ``resource``, separated by spaces.
         scope: What it asks for, as it was received; "" for none.
+        scopeless: Whether none means none: what it asks for is said otherwise.
 
     Returns:
         No API for this server's own audience alone.
@@ -37,12 +38,13 @@ async def named(client: Client, asked: str, scope: str) -> tuple[str, tuple[Name
         OAuthError: As ``granted``.
     """
     wanted = asked or _default(client)
+    without = scopeless and not scope
     if not wanted:
-        return granted(client, scope), ()
+        return "" if without else granted(client, scope), ()
     found = await database().read(queries.named, wanted, allowed=client.resources)
     if found is None:
         raise InvalidTarget
-    left = granted(client, scope, found)
+    left = "" if without else granted(client, scope, found)
     if found == (None,):
         return left, ()
     return left, tuple(

@@ -11,6 +11,7 @@ from ironauth.infrastructure.core import clock
 from tokens.access import codec
 from tokens.access.codec import AccessClaims, Actor
 from tokens.clients.registry import Client
+from tokens.details import lists as detail_lists
 from tokens.keys.key_set import ActiveKey, Family
 from tokens.keys.store import key_store
 from tokens.principal import Principal
@@ -60,6 +61,7 @@ def of_session(
     life_s: int | None = None,
     cnf: dict[str, str] | None = None,
     aim: Aim | None = None,
+    details: str = "",
 ) -> IssuedToken:
     """Return an access token of the session; it never outlives it.
 
@@ -73,6 +75,7 @@ def of_session(
         life_s: Seconds; None: as the settings say.
         cnf: What it is bound to, as ``codec.confirmation`` writes it; None: any holder may use it.
         aim: The APIs that it is for, and what signs it; None: this server's own audience.
+        details: Its authorization details, as they are stored; "" for none.
     """
     now = int(clock.unix())
     given = opened.scope if scope is None else scope
@@ -93,6 +96,7 @@ def of_session(
         roles=() if acts else roles,
         cnf=cnf,
         act=Actor(str(opened.actor_id), kind="staff") if acts else None,
+        authorization_details=detail_lists.stored(details) if details else (),
     )
     text = codec.encode(claims, key)
     if mark is not None and not acts and codec.is_own(claims.aud):
@@ -109,6 +113,7 @@ def of_client(
     life_s: int | None = None,
     cnf: dict[str, str] | None = None,
     aim: Aim | None = None,
+    details: str = "",
 ) -> IssuedToken:
     """Return an access token that a client has for itself (RFC 6749 §4.4): nobody is behind it.
 
@@ -119,6 +124,7 @@ def of_client(
         life_s: Seconds; None: as the settings say.
         cnf: What it is bound to, as ``codec.confirmation`` writes it; None: any holder may use it.
         aim: The APIs that it is for, and what signs it; None: this server's own audience.
+        details: Its authorization details, as they are stored; "" for none.
     """
     now = int(clock.unix())
     claims = AccessClaims(
@@ -133,6 +139,7 @@ def of_client(
         epoch=0,
         roles=(),
         cnf=cnf,
+        authorization_details=detail_lists.stored(details) if details else (),
     )
     return IssuedToken(codec.encode(claims, key), claims.exp - now)
 

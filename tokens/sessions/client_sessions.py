@@ -27,7 +27,7 @@ class ConsentedAccess(NamedTuple):
 
     ``authenticated_at``, ``amr``: when and how they proved who they are. ``parent_id``: the SSO session they did
     it in. ``dpop_jkt``: the key its tokens are bound to, "" for none. ``resources``: the APIs they are for, "" for this
-    server's own audience.
+    server's own audience. ``details``: the authorization details, "" for none.
     """
 
     account: Account
@@ -37,6 +37,7 @@ class ConsentedAccess(NamedTuple):
     parent_id: UUID | None = None
     dpop_jkt: str = ""
     resources: str = ""
+    details: str = ""
 
 
 #: Why an SSO session has ended in which nothing begins any more, with ``offline_access`` neither.
@@ -154,6 +155,7 @@ def _session(
         parent_id=consented.parent_id,
         dpop_jkt=consented.dpop_jkt,
         resources=consented.resources,
+        details=consented.details,
     )
 
 

@@ -22,6 +22,7 @@ from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.ids import new_id
 from ironauth.infrastructure.db.compiled import Param
 from tokens.clients.models import CHALLENGE_CHARACTERS
+from tokens.details.lists import MAX_BYTES as DETAILS_BYTES
 from tokens.protocol import Scope
 from tokens.resources.identifiers import LIST_CHARACTERS
 from tokens.sessions.refresh_token import SECRET_BYTES
@@ -98,6 +99,7 @@ class Session(models.Model):
         goes_on_from: The session of the account's pages that an SSO session was opened from, to outlive it. For
             one of the pages that has let go of its SSO session: what that one went on from.
         resources: The APIs that its access tokens are for, separated by spaces; "" for this server's own audience.
+        details: The authorization details that were granted (`details.lists`); "" for none.
         kept_device_id: The kept device of its browser, which goes when the session is thrown out; None without one.
     """
 
@@ -137,6 +139,7 @@ class Session(models.Model):
     browser = models.CharField(max_length=BROWSER_CHARACTERS, blank=True, default="", db_default="")
     goes_on_from = models.UUIDField(null=True, blank=True)
     resources = models.CharField(max_length=LIST_CHARACTERS, blank=True, default="", db_default="")
+    details = models.CharField(max_length=DETAILS_BYTES, blank=True, default="", db_default="")
 
     objects = SessionQuerySet.as_manager()
 

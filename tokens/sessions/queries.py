@@ -55,6 +55,7 @@ class StoredSession(NamedTuple):
     actor_id: UUID | None
     actor_epoch: int | None
     resources: str
+    details: str
 
     def is_over(self, now: datetime) -> bool:
         """Return whether the session was revoked or has expired at ``now``; says nothing about its user."""
@@ -110,6 +111,7 @@ class NewSession(msgspec.Struct, kw_only=True):
     browser: str = ""
     goes_on_from: UUID | None = None
     resources: str = ""
+    details: str = ""
     id: UUID = msgspec.field(default_factory=new_id)
     secret: bytes = msgspec.field(default_factory=new_secret)
     generation: int = 0

@@ -26,6 +26,7 @@ from conftest import PASSWORD
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.http.client_context import ClientContext
 from tokens.clients import units as client_units
+from tokens.details.models import DetailType
 from tokens.keys.models import SigningKey
 from tokens.keys.units import create_first_keys
 from tokens.oauth.tests.material import make_client
@@ -44,6 +45,7 @@ SIGNUP, ALL, SESSIONS = "/api/v1/access/signup", "/api/v1/access/logout-all", "/
 DEVICES = "/api/v1/access/kept-devices"
 USERS, ROLES = "/api/v1/users", "/api/v1/roles"
 INVITATIONS, CLIENTS, RESOURCES = f"{USERS}/invitations", "/api/v1/clients", "/api/v1/resources"
+TYPES = "/api/v1/authorization-details-types"
 
 
 Act = Callable[[Stage], Awaitable[Expected | None]]
@@ -304,6 +306,24 @@ def on_api(method: str, body: object, status: int, event: str, **facts: object) 
     return do
 
 
+async def register_type(stage: Stage) -> Expected:
+    body = {"identifier": "payment", "words": "Pay"}
+    await stage.send("POST", TYPES, 201, body, stage.root_pair)
+    return by_root(stage, event="detail_type_created", user_id=None, details={"type": "payment", "active": True})
+
+
+def on_type(method: str, body: object, status: int, event: str, **facts: object) -> Act:
+    """Return an act on a type of authorization details."""
+
+    async def do(stage: Stage) -> Expected:
+        row = await DetailType.objects.acreate(identifier="payment", words="Pay")
+        await stage.send(method, f"{TYPES}/{row.pk}", status, body, stage.root_pair)
+        return by_root(stage, event=event, user_id=None, details={"type": "payment", **facts})
+
+    do.__name__ = event
+    return do
+
+
 async def make_keys(stage: Stage) -> Expected:
     made = await stage.send("POST", "/api/v1/keys", 200, {"family": "ES256"}, stage.root_pair)
     (active,) = [key["kid"] for key in made if key["state"] == "active"]
@@ -330,6 +350,9 @@ ACTS: tuple[Act, ...] = (
     register_api,
     on_api("PATCH", {"active": False}, 200, "resource_changed", fields=["active"], active=False),
     on_api("DELETE", None, 204, "resource_deleted"),
+    register_type,
+    on_type("PATCH", {"active": False}, 200, "detail_type_changed", fields=["active"], active=False),
+    on_type("DELETE", None, 204, "detail_type_deleted"),
 )  # fmt: skip
 
 

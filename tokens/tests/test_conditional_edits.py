@@ -17,6 +17,7 @@ from accounts.users.models import User
 from conftest import PASSWORD, ServeProcess, bearer
 from ironauth.infrastructure.http.cross_origin import ALLOWED, EXPOSED
 from tokens.clients.administration.tests.test_clients_api import staff
+from tokens.details.models import DetailType
 from tokens.oauth.tests.material import make_client
 from tokens.resources.models import ApiResource
 from tokens.tests.browser import SIGNIN
@@ -33,16 +34,17 @@ OTHER = '"AAAAAAAAAAAAAAAAAAAAAA"'
 
 
 class Resource(NamedTuple):
-    """One kind of resource: the view that shows it, how one is made, and what whether its name is in its path."""
+    """One kind of resource: its view, how one is made, whether its name is in its path, and a text that it has."""
 
     view: str
     make: Callable[[], str]
     moves: bool = False
+    text: str = "name"
 
     def change(self, number: int) -> dict[str, Any]:
         """Return the body of a change that keeps the path; every number up to 15 gives another state."""
         if not self.moves:
-            return {"name": f"Number {number}"}
+            return {self.text: f"Number {number}"}
         given = [one for bit, one in enumerate(PERMISSIONS) if number & 1 << bit]
         return {"permissions": [f"accounts.{one}" for one in given]}
 
@@ -77,6 +79,12 @@ def organization() -> str:
     return f"/api/v1/staff/organizations/{Organization.objects.create(name='Acme', slug='acme').pk}"
 
 
+def detail_type() -> str:
+    """Register a type of authorization details."""
+    row = DetailType.objects.create(identifier="payment", words="Pay what the shop says")
+    return f"/api/v1/authorization-details-types/{row.pk}"
+
+
 RESOURCES = [
     Resource("UserView", person),
     Resource("RoleView", role, moves=True),
@@ -84,6 +92,7 @@ RESOURCES = [
     Resource("ProviderView", provider),
     Resource("ResourceView", api),
     Resource("StaffOrganizationView", organization),
+    Resource("DetailTypeView", detail_type, text="words"),
 ]
 every_resource = pytest.mark.parametrize("resource", RESOURCES, ids=[one.view for one in RESOURCES])
 

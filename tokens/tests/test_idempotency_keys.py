@@ -31,6 +31,7 @@ from ironauth.infrastructure.models import IdempotencyKey
 from tokens.clients.administration.tests.test_clients_api import staff
 from tokens.clients.dynamic.models import RegistrationToken
 from tokens.clients.models import OAuthClient, OAuthClientSecret
+from tokens.details.models import DetailType
 from tokens.keys.models import SigningKey
 from tokens.oauth.tests.material import REDIRECT_URI, make_client
 from tokens.resources.models import ApiResource
@@ -76,6 +77,8 @@ ACTS = [
         UpstreamProvider),
     Act("ResourcesView", "/api/v1/resources", lambda number: {"name": "A", "identifier": f"https://a{number}.example"},
         ApiResource),
+    Act("DetailTypesView", "/api/v1/authorization-details-types",
+        lambda number: {"identifier": f"type{number}", "words": "Pay"}, DetailType),
     Act("TokensView", "/api/v1/clients/registration-tokens", lambda number: {"name": f"Token {number}"},
         RegistrationToken, has_secret=True),
     Act("KeysView", "/api/v1/keys", lambda number: {"family": ["ES256", "ed25519"][number]}, SigningKey),

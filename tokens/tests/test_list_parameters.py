@@ -21,7 +21,7 @@ NO_LIST: Final = {"/api/v1/access/verify"}
 ALL: Final = {
     "/api/v1/users", "/api/v1/users/invitations", "/api/v1/roles", "/api/v1/audit", "/api/v1/audit/export",
     "/api/v1/users/{user_id}/sessions", "/api/v1/clients", "/api/v1/keys", "/api/v1/providers",
-    "/api/v1/resources",
+    "/api/v1/resources", "/api/v1/authorization-details-types",
     "/api/v1/users/{user_id}/kept-devices", "/api/v1/users/{user_id}/identities", "/api/v1/users/{user_id}/messages",
     "/api/v1/users/{user_id}/consents",
 }  # fmt: skip

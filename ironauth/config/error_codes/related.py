@@ -41,7 +41,7 @@ _GROUPS: Final = (
     {"oauth-invalid_request", "oauth-unsupported_grant_type", "oauth-unsupported_response_type"},
     {"oauth-invalid_client", "oauth-unauthorized_client"},
     {"oauth-invalid_grant", "oauth-expired_token", "oauth-invalid_client"},
-    {"oauth-invalid_scope", "oauth-insufficient_scope", "oauth-invalid_target"},
+    {"oauth-invalid_scope", "oauth-insufficient_scope", "oauth-invalid_target", "oauth-invalid_authorization_details"},
     {"oauth-invalid_token", "oauth-invalid_dpop_proof", "oauth-unsupported_token_type"},
     {"oauth-authorization_pending", "oauth-slow_down", "oauth-expired_token", "oauth-access_denied"},
     {"oauth-login_required", "oauth-consent_required", "oauth-access_denied"},

@@ -30,6 +30,7 @@ from ironauth.tests.browser.conftest import OpenPage, OpenSite
 from ironauth.tests.browser.test_staff import give_password, heading
 from ironauth.tests.browser.watched import Watched
 from tokens.clients.dynamic.models import RegistrationToken
+from tokens.details.models import DetailType
 from tokens.oauth.models import Consent
 from tokens.oauth.tests.material import make_client
 from tokens.resources.models import ApiResource
@@ -189,6 +190,8 @@ def everything(root: User) -> None:
     OutgoingMail.objects.create(kind="password_changed", recipient=pia.email, user=pia, tries=9, failed_at=clock.now())
     client = make_client(name="The portal of everything")[0]
     ApiResource.objects.create(identifier="https://api.example.com/reports", name="Reports", scopes=["reports:read"])
+    members = {"amount": {"kind": "text", "required": True}}
+    DetailType.objects.create(identifier="payment_initiation", words="Pay {amount}", members=members)
     RegistrationToken.objects.create(label="Agents of the library", digest="0" * 64, left=3, expires_at=later)
     now = clock.now()
     Consent.objects.create(user=pia, client=client, scope="openid", created_at=now, updated_at=now)

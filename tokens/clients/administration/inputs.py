@@ -84,6 +84,7 @@ class ClientPatchInput(serializers.Serializer[Any]):
     )
     serves = _texts("Identifiers of the registered APIs that it is; empty: of tokens for no registered API.")
     resources = _texts("Identifiers of the registered APIs that it may ask tokens for; empty: all of them.")
+    authorization_details_types = _texts("Types of authorization details that it may ask for (RFC 9396); empty: none.")
     administers = FlagField(
         required=False, help_text="It may call this API with such of its scopes as users:read. A superuser sets it."
     )

@@ -43,6 +43,7 @@ class ClientOut(msgspec.Struct, frozen=True, kw_only=True):
     resource_server: bool
     serves: tuple[str, ...]
     resources: tuple[str, ...]
+    authorization_details_types: tuple[str, ...]
     administers: bool
     dpop: str
     certificate_bound: bool
@@ -94,6 +95,7 @@ _LISTS: Final = (
     "scopes",
     "serves",
     "resources",
+    "authorization_details_types",
     "request_uris",
 )
 _OTHERS: Final = ("client_id", "secrets", *_LISTS)

@@ -40,7 +40,7 @@ OPTIONS: Final = {
     "resource_server": "--resource-server", "administers": "--administers", "profile": "--profile",
     "require_par": "--require-par", "request_object_signing_alg": "--request-object-signing-alg",
     "authorization_signed_response_alg": "--authorization-signed-response-alg", "serves": "--serves",
-    "resources": "--resource",
+    "resources": "--resource", "authorization_details_types": "--authorization-details-type",
     "access_token_alg": "--access-token-alg",
     "tls_client_auth_subject_dn": "--tls-client-auth-subject-dn", "certificate_bound": "--certificate-bound",
     "jwks_uri": "--jwks-uri", "request_uris": "--request-uri", "logo_uri": "--logo-uri", "policy_uri": "--policy-uri",
@@ -172,6 +172,10 @@ def _add_create(parser: ArgumentParser) -> None:
         "--resource", action="append", default=[], metavar="URI",
         help="a registered API that it may ask tokens for; several times (default: every one)",
     )  # fmt: skip
+    add(
+        "--authorization-details-type", action="append", default=[], metavar="TYPE",
+        help="a registered type of authorization details that it may ask for; several times (default: none)",
+    )  # fmt: skip
     add("--administers", action="store_true", help="it may call the admin API with such of its scopes as users:read")
     add("--strict-scopes", action="store_true", help="refuse a scope that is not in its list; otherwise it is ignored")
     add("--id-token-claims", action="store_true", help="name, address and roles are in the ID token too")
@@ -224,6 +228,7 @@ def _client_of(options: dict[str, Any]) -> OAuthClient:
         resource_server=options["resource_server"],
         serves=options["serves"],
         resources=options["resource"],
+        authorization_details_types=options["authorization_details_type"],
         administers=options["administers"],
         dpop=options["dpop"] or (_Policy.OFF if options["certificate_bound"] else begun.get("dpop", _Policy.OPTIONAL)),
         certificate_bound=options["certificate_bound"],

@@ -80,7 +80,7 @@ def sign_in(
         more = {"email": email, "autofill": _autofill(), **context}
         return _page("sign_in.html", client, state, browser, **more)
     # The template sees the request without what differs each time.
-    asked = msgspec.structs.replace(state.request, state="", nonce="", code_challenge="", dpop_jkt="")
+    asked = msgspec.structs.replace(state.request, state="", nonce="", code_challenge="", dpop_jkt="", details=())
     plain = msgspec.structs.replace(state, request=asked, expires_at=0)
     look = _Look(get_language() or "", site_facts(), client, plain)
     text = _sign_in_page(msgspec.msgpack.encode(look)).replace(_MARK, authorization_state.sign(state, browser))
@@ -173,7 +173,7 @@ def consent(state: AuthorizationState, client: Client, browser: str, session: St
     """Return the page that asks somebody whether the client may have what it asks for.
 
     Args:
-        state: What the page carries to the next one, signed; with a request that names scopes.
+        state: What the page carries to the next one, signed; with a request that names scopes or authorization details.
         client: The client that asks.
         browser: What the browser's cookie says.
         session: Of the person who is asked.
@@ -187,7 +187,8 @@ def consent(state: AuthorizationState, client: Client, browser: str, session: St
         )
     apis = [one for one in state.request.resources if one.name]
     scopes += [_permission(one, apis) for one in asked if one not in SCOPES and one not in administers]
-    asked_of = {"scopes": scopes, "user": session.account.user, "apis": apis}
+    details = [one.shown for one in state.request.details]
+    asked_of = {"scopes": scopes, "details": details, "user": session.account.user, "apis": apis}
     if state.device:
         code = device_codes.shown(state.device)
         return _page("device_confirm.html", client, state, browser, **asked_of, code=code)

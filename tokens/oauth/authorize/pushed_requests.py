@@ -16,6 +16,7 @@ from ironauth.infrastructure.db.unit_of_work import database
 from tokens.clients import authentication as client_authentication
 from tokens.clients import dpop
 from tokens.clients.errors import (
+    InvalidAuthorizationDetails,
     InvalidDpopProof,
     InvalidRequest,
     InvalidRequestObject,
@@ -31,7 +32,7 @@ from tokens.clients.models import digest_of
 from tokens.clients.registry import Client
 from tokens.oauth.authorize import request as authorization_request
 from tokens.oauth.authorize.request import FINISHED, Unanswerable
-from tokens.oauth.endpoint import MAX_BYTES, RESOURCE, SEVERAL, OAuthEndpoint, refusals, unique_parameters
+from tokens.oauth.endpoint import DETAILS, MAX_BYTES, RESOURCE, SEVERAL, OAuthEndpoint, refusals, unique_parameters
 from tokens.oauth.inputs import PushInput
 from tokens.oauth.models import PushedRequest
 from tokens.oauth.signed import request_objects
@@ -69,6 +70,7 @@ class PushedRequestView(OAuthEndpoint):
                 UnsupportedResponseType,
                 InvalidScope,
                 InvalidTarget,
+                InvalidAuthorizationDetails,
                 InvalidDpopProof,
                 RequestNotSupported,
                 InvalidRequestObject,
@@ -124,7 +126,8 @@ async def push(*, client: Client, query: QueryDict, parameters: dict[str, str]) 
     wanted = {name: value for name, value in parameters.items() if name not in _CREDENTIALS}
     checked = authorization_request.check(client, wanted, target, pushed=True)
     if authorization_request.is_aimed(client, wanted):
-        checked = await authorization_request.with_targets(client, checked, wanted.get(RESOURCE, ""))
+        asked, detailed = wanted.get(RESOURCE, ""), wanted.get(DETAILS, "")
+        checked = await authorization_request.aimed(client, checked, asked=asked, detailed=detailed)
     await authorization_request.with_hint(client, checked, wanted.get("id_token_hint"))
     handle = secrets.token_urlsafe(HANDLE_BYTES)
     await database().write(keep, client=client, handle=handle, parameters=wanted)

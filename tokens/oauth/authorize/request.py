@@ -32,9 +32,10 @@ from tokens.clients.errors import (
 from tokens.clients.models import SCOPE_CHARACTERS, OAuthClient
 from tokens.clients.registry import Client
 from tokens.errors import InvalidToken
-from tokens.oauth import claims, id_tokens, targets
+from tokens.oauth import claims, details, id_tokens, targets
 from tokens.oauth.claims import AskedClaims
-from tokens.oauth.endpoint import MAX_BYTES, RESOURCE
+from tokens.oauth.details import Asked
+from tokens.oauth.endpoint import DETAILS, MAX_BYTES, RESOURCE
 from tokens.oauth.models import NONCE_CHARACTERS
 from tokens.protocol import GrantType, ResponseMode, Scope
 from tokens.resources.queries import Named
@@ -86,6 +87,7 @@ class AuthorizationRequest(msgspec.Struct, frozen=True, array_like=True):
         id_claims: The personal claims that the ID token is to have, separated by spaces.
         pushed: The digest of the handle it was pushed under.
         resources: The APIs that it names (`targets`); none for this server's own audience alone.
+        details: Its authorization details (`oauth.details`).
     """
 
     client_id: str
@@ -104,6 +106,7 @@ class AuthorizationRequest(msgspec.Struct, frozen=True, array_like=True):
     id_claims: str = ""
     pushed: str = ""
     resources: tuple[Named, ...] = ()
+    details: tuple[Asked, ...] = ()
 
     @property
     def target(self) -> Target:
@@ -227,19 +230,23 @@ def check(client: Client, given: Mapping[str, str], target: Target, *, pushed: b
     )
 
 
-async def with_targets(client: Client, request: AuthorizationRequest, asked: str) -> AuthorizationRequest:
-    """Return the request with the APIs that it names, and with what is granted of its scope there.
+async def aimed(
+    client: Client, request: AuthorizationRequest, *, asked: str = "", detailed: str = ""
+) -> AuthorizationRequest:
+    """Return the request with its authorization details and the APIs that it names, and what is granted there.
 
     Args:
         client: Who asks.
         request: The request, judged but for this.
         asked: The parameters ``resource``, separated by spaces.
+        detailed: The parameter ``authorization_details``.
 
     Raises:
-        OAuthError: As ``targets.named``.
+        OAuthError: As ``targets.named`` and ``details.asked``.
     """
-    scope, resources = await targets.named(client, asked, request.scope)
-    return msgspec.structs.replace(request, scope=scope, resources=resources)
+    wanted = await details.asked(client, detailed)
+    scope, resources = await targets.named(client, asked, request.scope, scopeless=bool(wanted))
+    return msgspec.structs.replace(request, scope=scope, resources=resources, details=wanted)
 
 
 async def with_hint(client: Client, request: AuthorizationRequest, token: str | None) -> AuthorizationRequest:
@@ -313,13 +320,13 @@ def scope_of(client: Client, asked: str, implied: tuple[str, ...] = ()) -> str:
 
 
 def is_aimed(client: Client, given: Mapping[str, str]) -> bool:
-    """Return whether the scope of a request is judged with the APIs that it is for (``with_targets``).
+    """Return whether the scope of a request is judged with what else it asks for (``aimed``).
 
     Args:
         client: Who asks.
         given: The parameters, each once.
     """
-    return RESOURCE in given or bool(client.resources)
+    return RESOURCE in given or DETAILS in given or bool(client.resources)
 
 
 def _asked(client: Client, asked: str, implied: tuple[str, ...]) -> str:

@@ -18,6 +18,7 @@ from tokens.clients.documents import queries as documents
 from tokens.clients.errors import AccessDenied, ConsentRequired, LoginRequired
 from tokens.clients.registry import Client
 from tokens.oauth import codes
+from tokens.oauth import details as authorization_details
 from tokens.oauth.authorize.request import FINISHED, SELECT_ACCOUNT, AuthorizationRequest, Refused, Unanswerable
 from tokens.oauth.authorize.state import LIFE_S, AuthorizationState
 from tokens.oauth.codes import AuthorizationCodeData
@@ -221,7 +222,12 @@ def _may_be_another(request: AuthorizationRequest, client: Client) -> bool:
 
 
 def _is_allowed(request: AuthorizationRequest, client: Client, session: StoredSession) -> bool:
-    """Return whether the person need not be asked. 1 query, none for a client of our own."""
+    """Return whether the person need not be asked. 1 query, none for a client of our own.
+
+    About authorization details people are asked each time, whatever they have allowed before and whose the client is.
+    """
+    if request.details:
+        return False
     if client.trusted:
         return True
     allowed = consents.allowed(user_id=session.account.id, client_id=client.id)
@@ -233,13 +239,21 @@ def _remember_and_issue(*, request: AuthorizationRequest, client: Client, cookie
     session = sso_session.find(cookie)
     if session is None:
         return Decision(Step.SIGN_IN)
-    if not client.trusted or "consent" in request.prompt:  # else they have chosen who they are, no more
+    if (
+        not client.trusted or "consent" in request.prompt or request.details
+    ):  # else they have chosen who they are, no more
         if not sso_session.hold(session):
             return Decision(Step.SIGN_IN)
         if client.document_url:
             documents.keep(client)
         given = consents.given(request.scope, request.resources)
-        consents.remember(user_id=session.account.id, client_id=client.id, given=given, session_id=session.id)
+        consents.remember(
+            user_id=session.account.id,
+            client_id=client.id,
+            given=given,
+            session_id=session.id,
+            details=[one.type for one in request.details],
+        )
     return _issue(request, client, session)
 
 
@@ -264,6 +278,7 @@ def _issue(request: AuthorizationRequest, client: Client, session: StoredSession
             sso_session_id=session.id,
             id_claims=request.id_claims,
             resources=" ".join(one.identifier for one in request.resources),
+            details=authorization_details.stored(request.details) if request.details else "",
         )
     )
     return Decision(Step.CODE, code, session)

@@ -105,7 +105,8 @@ class AuthorizationState(SignInState, frozen=True, array_like=True, kw_only=True
         asked = self.request
         if not self.device and not redirect_uris.matches(client.redirect_uris, asked.redirect_uri):
             return False
-        return client.may_have(asked.scope)
+        types = client.authorization_details_types
+        return client.may_have(asked.scope) and all(one.type in types for one in asked.details)
 
 
 class AccountState(SignInState, frozen=True, array_like=True, kw_only=True, tag="account"):

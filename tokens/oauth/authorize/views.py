@@ -30,7 +30,7 @@ from tokens.oauth.authorize.inputs import DecisionInput
 from tokens.oauth.authorize.request import AuthorizationRequest, Refused, Unanswerable
 from tokens.oauth.authorize.services import Decision, Step
 from tokens.oauth.authorize.state import AccountState, AuthorizationState
-from tokens.oauth.endpoint import MAX_BYTES, RESOURCE, SEVERAL, unique_parameters
+from tokens.oauth.endpoint import DETAILS, MAX_BYTES, RESOURCE, SEVERAL, unique_parameters
 from tokens.oauth.signed import request_objects, requests_at_addresses
 from tokens.sessions import browser_sessions, sso_session, transport
 from tokens.sessions.browser_sessions import BrowserSession
@@ -280,7 +280,8 @@ async def _read(query: QueryDict) -> tuple[Client, AuthorizationRequest]:
         given = unique_parameters(query, SEVERAL)
         checked = authorization_request.check(client, given, target, pushed=bool(pushed))
         if authorization_request.is_aimed(client, given):
-            checked = await authorization_request.with_targets(client, checked, given.get(RESOURCE, ""))
+            asked, detailed = given.get(RESOURCE, ""), given.get(DETAILS, "")
+            checked = await authorization_request.aimed(client, checked, asked=asked, detailed=detailed)
         wanted = msgspec.structs.replace(checked, pushed=pushed) if pushed else checked
         return client, await authorization_request.with_hint(client, wanted, given.get("id_token_hint"))
     except OAuthError as error:

@@ -71,7 +71,7 @@ def allowed(*, user_id: UUID, client_id: UUID) -> Allowed:
     return Allowed(*found) if found is not None else Allowed()
 
 
-def remember(*, user_id: UUID, client_id: UUID, given: Allowed, session_id: UUID) -> None:
+def remember(*, user_id: UUID, client_id: UUID, given: Allowed, session_id: UUID, details: Sequence[str] = ()) -> None:
     """Note that the person has just allowed the client this, in addition to what they have allowed before.
 
     3 queries, and a savepoint for the first time. Of two at once, in two tabs, one waits for the other: the second adds
@@ -82,6 +82,7 @@ def remember(*, user_id: UUID, client_id: UUID, given: Allowed, session_id: UUID
         client_id: The client.
         given: What was allowed.
         session_id: The SSO session it is done in.
+        details: The types of authorization details that were allowed; they are asked for each time.
     """
     now = clock.now()
     row, new = Consent.objects.select_for_update().get_or_create(
@@ -95,10 +96,12 @@ def remember(*, user_id: UUID, client_id: UUID, given: Allowed, session_id: UUID
         row.updated_at = now
         row.save(update_fields=["scope", "resources", "updated_at"])
     scopes = scope_set(" ".join((given.scope, *given.resources.values())))
-    details: dict[str, object] = {"client": str(client_id), "scope": sorted(scopes)}
+    told: dict[str, object] = {"client": str(client_id), "scope": sorted(scopes)}
     if given.resources:
-        details["resources"] = list(given.resources)
-    audit.record(Event.CONSENT_GIVEN, actor_id=user_id, user_id=user_id, session_id=session_id, details=details)
+        told["resources"] = list(given.resources)
+    if details:
+        told["authorization_details"] = list(dict.fromkeys(details))
+    audit.record(Event.CONSENT_GIVEN, actor_id=user_id, user_id=user_id, session_id=session_id, details=told)
 
 
 def _with(before: str, more: str) -> str:

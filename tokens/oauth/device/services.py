@@ -13,9 +13,10 @@ from ironauth.infrastructure.telemetry.logs import get_logger
 from tokens.clients import registry as clients
 from tokens.clients.errors import InvalidClient, OAuthError
 from tokens.clients.registry import Client
+from tokens.oauth import details as authorization_details
 from tokens.oauth import device_codes, targets
 from tokens.oauth.authorize import state as authorization_state
-from tokens.oauth.authorize.request import AuthorizationRequest, with_targets
+from tokens.oauth.authorize.request import AuthorizationRequest, aimed
 from tokens.oauth.authorize.services import Decision, Step
 from tokens.oauth.authorize.state import AuthorizationState
 from tokens.oauth.device import units as device_units
@@ -37,7 +38,7 @@ class Found(NamedTuple):
     state: AuthorizationState
 
 
-async def begin(*, client: Client, scope: str, jkt: str, asked: str = "") -> tuple[str, str]:
+async def begin(*, client: Client, scope: str, jkt: str, asked: str = "", details: str = "") -> tuple[str, str]:
     """Return the codes of a new waiting device: its own, and the person's. 2 queries, one more with resources.
 
     Args:
@@ -45,15 +46,24 @@ async def begin(*, client: Client, scope: str, jkt: str, asked: str = "") -> tup
         scope: What the device asks for, as it was received; "" for none.
         jkt: The thumbprint of the key that its tokens are bound to (RFC 9449); "" for none.
         asked: The parameters ``resource``, separated by spaces, not judged.
+        details: The parameter ``authorization_details``, not judged.
 
     Raises:
         InvalidClient: the client has been deleted meanwhile.
-        OAuthError: As ``targets.named``.
+        OAuthError: As ``targets.named`` and ``details.asked``.
     """
-    scope, named = await targets.named(client, asked, scope)
+    wanted = await authorization_details.asked(client, details)
+    scope, named = await targets.named(client, asked, scope, scopeless=bool(wanted))
     resources = joined(one.identifier for one in named)
     try:
-        codes = await database().write(device_units.begin, client=client, scope=scope, jkt=jkt, resources=resources)
+        codes = await database().write(
+            device_units.begin,
+            client=client,
+            scope=scope,
+            jkt=jkt,
+            resources=resources,
+            details=authorization_details.stored(wanted),
+        )
     except IntegrityError as error:
         if not refers_to_nothing(error):
             raise
@@ -98,10 +108,10 @@ async def find(*, typed: str, address: str, cookie: SsoCookie | None) -> Found |
         login_hint="",
         hint_sub="",
     )
-    if waiting.resources:
+    if waiting.resources or waiting.details:
         try:
-            asked = await with_targets(client, asked, waiting.resources)
-        except OAuthError:  # its APIs, or the client's right to them, have gone meanwhile
+            asked = await aimed(client, asked, asked=waiting.resources, detailed=waiting.details)
+        except OAuthError:  # its APIs or types, or the client's right to them, have gone meanwhile
             return None
     return Found(client, authorization_state.begin(asked, device=user_code))
 
@@ -134,6 +144,7 @@ async def allow(state: AuthorizationState, client: Client, cookie: SsoCookie | N
         scope=state.request.scope,
         cookie=cookie,
         resources=state.request.resources,
+        details=[one.type for one in state.request.details],
     )
     if done:
         log.info("device_allowed", client_id=client.client_id, session_id=str(cookie.session_id))

@@ -19,6 +19,7 @@ from ironauth.infrastructure.db.unit_of_work import about_to_commit
 from ironauth.infrastructure.http.client_context import ClientContext
 from tokens.clients.models import digest_of
 from tokens.clients.registry import Client
+from tokens.details import queries as detail_queries
 from tokens.oauth import device_codes
 from tokens.oauth.consent import units as consents
 from tokens.oauth.models import DeviceGrant
@@ -44,27 +45,30 @@ class Outcome(enum.StrEnum):
     DENIED = "denied"
     PENDING = "pending"
     TOO_SOON = "too_soon"
+    DETAILS = "details"  # the device was not allowed the authorization details that it asks for
     TARGET = "target"  # no token is given out for the APIs that it asks for
     INACTIVE = "inactive"  # the person was deactivated, or has ended all sessions or the SSO session, since
 
 
 class Polled(NamedTuple):
-    """The outcome; ``opened`` exactly when it is GRANTED. ``aim``: as of a code's redemption."""
+    """The outcome; ``opened`` exactly when it is GRANTED. ``aim``, ``details``: as of a code's redemption."""
 
     outcome: Outcome
     opened: OpenedSession | None = None
     aim: Aim | None = None
+    details: str = ""
 
 
 class Waiting(NamedTuple):
-    """A device that waits: for which client, with which scope, and for which APIs."""
+    """A device that waits: for which client, with which scope and authorization details, and for which APIs."""
 
     client_id: str
     scope: str
     resources: str
+    details: str
 
 
-def begin(*, client: Client, scope: str, jkt: str, resources: str = "") -> tuple[str, str]:
+def begin(*, client: Client, scope: str, jkt: str, resources: str = "", details: str = "") -> tuple[str, str]:
     """Store a waiting device; return its code, and the one for the person. 2 queries.
 
     Args:
@@ -72,6 +76,7 @@ def begin(*, client: Client, scope: str, jkt: str, resources: str = "") -> tuple
         scope: What the device asks for, judged.
         jkt: The thumbprint of the key that its tokens are bound to (RFC 9449); "" for none.
         resources: The APIs that they are for, judged; "" for this server's own audience.
+        details: The authorization details, judged; "" for none.
 
     Raises:
         IntegrityError: the client was deleted meanwhile.
@@ -87,6 +92,7 @@ def begin(*, client: Client, scope: str, jkt: str, resources: str = "") -> tuple
         scope=scope,
         dpop_jkt=jkt,
         resources=resources,
+        details=details,
         interval_s=INTERVAL_S,
         created_at=now,
         expires_at=now + timedelta(seconds=LIFE_S),
@@ -96,12 +102,18 @@ def begin(*, client: Client, scope: str, jkt: str, resources: str = "") -> tuple
 
 def find(*, user_code: str) -> Waiting | None:
     """Return the device that waits for this code, None when none does (any more). 1 query."""
-    row = _waiting(user_code).values_list("client_id", "scope", "resources").first()
+    row = _waiting(user_code).values_list("client_id", "scope", "resources", "details").first()
     return None if row is None else Waiting(str(row[0]), *row[1:])
 
 
 def allow(
-    *, client: Client, user_code: str, scope: str, cookie: SsoCookie, resources: Sequence[Named] = ()
+    *,
+    client: Client,
+    user_code: str,
+    scope: str,
+    cookie: SsoCookie,
+    resources: Sequence[Named] = (),
+    details: Sequence[str] = (),
 ) -> bool | None:
     """Let the device have what was shown to the person of this cookie; one transaction.
 
@@ -113,6 +125,7 @@ def allow(
         scope: What the person was shown.
         cookie: The SSO cookie of the person's browser, not yet judged.
         resources: The APIs that they were shown.
+        details: The types of the authorization details that they were shown.
     """
     session = sso_session.find(cookie)
     if session is None or not sso_session.hold(session):
@@ -133,11 +146,11 @@ def allow(
     if not allowed:
         return False
     sso_session.touch(session)
-    if not client.trusted:
+    if not client.trusted or details:
         given = consents.given(scope, resources)
-        consents.remember(user_id=person, client_id=client.id, given=given, session_id=session.id)
-    details = {"client": client.client_id, "scope": scope.split()}
-    audit.record(Event.DEVICE_ALLOWED, actor_id=person, user_id=person, session_id=session.id, details=details)
+        consents.remember(user_id=person, client_id=client.id, given=given, session_id=session.id, details=details)
+    told = {"client": client.client_id, "scope": scope.split()}
+    audit.record(Event.DEVICE_ALLOWED, actor_id=person, user_id=person, session_id=session.id, details=told)
     return True
 
 
@@ -182,11 +195,18 @@ def note(*, client: Client, device_code: str) -> None:
 
 
 def poll(
-    *, client: Client, device_code: str, jkt: str, session_jkt: str, context: ClientContext, resources: str = ""
+    *,
+    client: Client,
+    device_code: str,
+    jkt: str,
+    session_jkt: str,
+    context: ClientContext,
+    resources: str = "",
+    details: str = "",
 ) -> Polled:
     """Return what a device is told whose person has said yes, as ``look`` found; the first to ask gets the session.
 
-    6 queries, one more where resources are named.
+    6 queries, one more where resources are named, and where there are authorization details.
 
     Args:
         client: The device's client.
@@ -195,6 +215,7 @@ def poll(
         session_jkt: The key its session is to be bound to, "" for none.
         context: Where the device is.
         resources: The APIs that the access token is to be for, "" for all that were allowed.
+        details: The authorization details that it is to have, "" for all that were allowed.
 
     Raises:
         IntegrityError: the user or client was deleted meanwhile.
@@ -208,8 +229,13 @@ def poll(
         aim = aimed(granted=row.resources, asked=resources, allowed=client.resources)
         if aim is None:
             return Polled(Outcome.TARGET)
-    polled = _granted(row, client, session_jkt, context)
-    return polled if aim is None else polled._replace(aim=aim)
+    left: str | None = ""
+    if row.details or details:
+        types = client.authorization_details_types
+        left = detail_queries.given_out(granted=row.details, asked=details, allowed=types)
+        if left is None:
+            return Polled(Outcome.DETAILS)
+    return _granted(row, client, session_jkt, context)._replace(aim=aim, details=left or "")
 
 
 def _of_device(client: Client, device_code: str) -> DeviceGrant | None:
@@ -244,7 +270,7 @@ def _granted(row: DeviceGrant, client: Client, session_jkt: str, context: Client
         return Polled(Outcome.INACTIVE)
     left = client.allowed_of(row.scope)
     consented = ConsentedAccess(
-        account, left, row.authenticated_at, row.amr, row.sso_session_id, session_jkt, row.resources
+        account, left, row.authenticated_at, row.amr, row.sso_session_id, session_jkt, row.resources, row.details
     )
     opened = open_client_session(
         client=client, consented=consented, context=context, session_id=session_id, elsewhere=True

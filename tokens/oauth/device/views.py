@@ -11,7 +11,13 @@ from tokens.access.credentials import refuse_login_csrf
 from tokens.clients import dpop
 from tokens.clients.authentication import admit_public, authenticate
 from tokens.clients.certificates import presented as certificates
-from tokens.clients.errors import InvalidDpopProof, InvalidScope, InvalidTarget, UnauthorizedClient
+from tokens.clients.errors import (
+    InvalidAuthorizationDetails,
+    InvalidDpopProof,
+    InvalidScope,
+    InvalidTarget,
+    UnauthorizedClient,
+)
 from tokens.clients.registry import Client
 from tokens.oauth import device_codes
 from tokens.oauth.authorize import pages as authorize_pages
@@ -20,7 +26,7 @@ from tokens.oauth.authorize.state import AuthorizationState
 from tokens.oauth.authorize.views import ConsentView, OAuthPage
 from tokens.oauth.device import services as devices
 from tokens.oauth.device.units import INTERVAL_S, LIFE_S
-from tokens.oauth.endpoint import RESOURCE, SEVERAL, OAuthEndpoint, refusals
+from tokens.oauth.endpoint import DETAILS, RESOURCE, SEVERAL, OAuthEndpoint, refusals
 from tokens.oauth.inputs import DeviceInput
 from tokens.protocol import GrantType
 from tokens.sessions import sso_session
@@ -48,7 +54,7 @@ class DeviceAuthorizationView(OAuthEndpoint):
         request={"application/x-www-form-urlencoded": DeviceInput},
         responses={
             200: DeviceAuthorization,
-            **refusals(UnauthorizedClient, InvalidScope, InvalidTarget, InvalidDpopProof),
+            **refusals(UnauthorizedClient, InvalidScope, InvalidTarget, InvalidAuthorizationDetails, InvalidDpopProof),
         },
     )
     async def post(self, request: ApiRequest) -> HttpResponse:
@@ -61,7 +67,11 @@ class DeviceAuthorizationView(OAuthEndpoint):
         http = request._request  # noqa: SLF001 - Django's request
         jkt = await dpop.key_of_client(http, client) or certificates.binding(http, client, required=False)
         device_code, user_code = await devices.begin(
-            client=client, scope=parameters.get("scope", ""), jkt=jkt, asked=parameters.get(RESOURCE, "")
+            client=client,
+            scope=parameters.get("scope", ""),
+            jkt=jkt,
+            asked=parameters.get(RESOURCE, ""),
+            details=parameters.get(DETAILS, ""),
         )
         page, shown = f"{settings.IRONAUTH_ISSUER}/oauth/device", device_codes.shown(user_code)
         begun = DeviceAuthorization(device_code, shown, page, f"{page}?user_code={shown}", LIFE_S, INTERVAL_S)

@@ -16,6 +16,7 @@ from drf_spectacular.utils import extend_schema, extend_schema_view
 from ironauth.infrastructure.api.views import ApiRequest, AsyncAPIView
 from tokens.clients import assertion as client_assertion
 from tokens.clients.models import CERTIFICATES, OAuthClient
+from tokens.details import queries as detail_types
 from tokens.keys.store import key_store
 from tokens.oauth.authorize.request import prompts
 from tokens.oauth.discovery.userinfo import CLAIMS
@@ -63,7 +64,8 @@ class MetadataView(AsyncAPIView):
 
     async def get(self, request: ApiRequest) -> HttpResponse:
         """Return the metadata (OpenID Connect Discovery 1.0 §3, RFC 8414 §2); clients may keep them for a while."""
-        body = msgspec.json.encode(metadata((await key_store().for_publishing()).algorithms))
+        algorithms = (await key_store().for_publishing()).algorithms
+        body = msgspec.json.encode(metadata(algorithms, await detail_types.offered()))
         headers = {
             "Cache-Control": f"public, max-age={settings.IRONAUTH_JWKS_MAX_AGE_S}",
             "Access-Control-Allow-Origin": "*",  # public by nature; browsers' OIDC clients fetch it
@@ -87,11 +89,12 @@ class OAuthServerView(MetadataView):
     """GET /.well-known/oauth-authorization-server."""
 
 
-def metadata(algorithms: tuple[str, ...]) -> dict[str, Any]:
+def metadata(algorithms: tuple[str, ...], details: tuple[str, ...] = ()) -> dict[str, Any]:
     """Return the document.
 
     Args:
         algorithms: What ID tokens and signed answers may be signed with.
+        details: The types of authorization details that are registered (RFC 9396 §10).
     """
     issuer: str = settings.IRONAUTH_ISSUER
     mtls: str = settings.IRONAUTH_MTLS_ORIGIN
@@ -112,6 +115,7 @@ def metadata(algorithms: tuple[str, ...]) -> dict[str, Any]:
         "dpop_signing_alg_values_supported": PROOF_ALGORITHMS,  # RFC 9449 §5.1
         "authorization_response_iss_parameter_supported": True,  # RFC 9207 §3
         "prompt_values_supported": prompts(),
+        **({"authorization_details_types_supported": details} if details else {}),
         "subject_types_supported": [subject.value for subject in OAuthClient.Subject],
         "id_token_signing_alg_values_supported": signing,
         "token_endpoint_auth_methods_supported": (*ANYBODY, *certificates),

@@ -53,7 +53,7 @@ _WORDS: Final[Mapping[str, str]] = {
     "nbf": "nbf of the request object is missing, in the future, or more than 3,600 seconds ago.",
     "iat": "iat of the request object is in the future.",
     "nested": "A request object has neither request nor request_uri in it.",
-    "member": "A member of the request object is no text, whole number, list of texts or object.",
+    "member": "A member of the request object is no text, whole number, object, or list of texts or of objects.",
 }
 log = get_logger()
 
@@ -194,7 +194,7 @@ def _require_in_force(claims: _Claims, *, client: Client, now: float) -> None:
 
 
 def _texts(value: Any) -> list[str]:
-    """Return a member as a query would bring it: numbers and objects as JSON, a list of texts as several values."""
+    """Return a member as a query would bring it: objects and lists of them as JSON, texts as several values."""
     match value:
         case str():
             return [value]
@@ -206,4 +206,6 @@ def _texts(value: Any) -> list[str]:
             return [msgspec.json.encode(value).decode()]
         case list() if value and all(isinstance(one, str) for one in value):
             return value
+        case list() if value and all(isinstance(one, dict) for one in value):  # authorization_details (RFC 9396 §2)
+            return [msgspec.json.encode(value).decode()]
     raise InvalidToken("member")

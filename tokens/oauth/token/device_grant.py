@@ -9,7 +9,15 @@ from ironauth.infrastructure.cache.two_level import token_cache
 from ironauth.infrastructure.db.faults import refers_to_nothing
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.telemetry.logs import get_logger
-from tokens.clients.errors import AccessDenied, AuthorizationPending, ExpiredToken, InvalidTarget, OAuthError, SlowDown
+from tokens.clients.errors import (
+    AccessDenied,
+    AuthorizationPending,
+    ExpiredToken,
+    InvalidAuthorizationDetails,
+    InvalidTarget,
+    OAuthError,
+    SlowDown,
+)
 from tokens.oauth.device import counts as device_counts
 from tokens.oauth.device import units as device_units
 from tokens.oauth.device.units import Outcome, Polled
@@ -22,6 +30,7 @@ _REFUSALS: Final[Mapping[Outcome, type[OAuthError]]] = {
     Outcome.DENIED: AccessDenied,
     Outcome.EXPIRED: ExpiredToken,
     Outcome.TARGET: InvalidTarget,
+    Outcome.DETAILS: InvalidAuthorizationDetails,
 }
 
 log = get_logger()
@@ -65,8 +74,8 @@ async def by_device_code(asked: TokenRequest) -> TokenResponse:
     log.info("device_code_redeemed", outcome=polled.outcome.value, client_id=asked.client.client_id)
     if polled.opened is None:
         await refuse(asked)
-    opened, aim = polled.opened, polled.aim
-    return await answer(asked, opened, key, mark, scope=opened.scope, id_key=id_key, aim=aim)
+    opened, aim, left = polled.opened, polled.aim, polled.details
+    return await answer(asked, opened, key, mark, scope=opened.scope, id_key=id_key, aim=aim, details=left)
 
 
 async def _polled(asked: TokenRequest, device_code: str) -> Polled:
@@ -80,6 +89,7 @@ async def _polled(asked: TokenRequest, device_code: str) -> Polled:
             session_jkt=asked.session_jkt,
             context=asked.context,
             resources=asked.resources,
+            details=asked.details,
         )
     except IntegrityError as error:
         if not refers_to_nothing(error):

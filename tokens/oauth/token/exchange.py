@@ -16,9 +16,16 @@ from ironauth.infrastructure.telemetry.logs import get_logger
 from tokens.access import codec
 from tokens.access.codec import Actor
 from tokens.clients import subjects
-from tokens.clients.errors import InvalidRequest, InvalidScope, InvalidTarget, UnauthorizedClient
+from tokens.clients.errors import (
+    InvalidAuthorizationDetails,
+    InvalidRequest,
+    InvalidScope,
+    InvalidTarget,
+    UnauthorizedClient,
+)
 from tokens.errors import ActingSession, InvalidToken
 from tokens.oauth import targets
+from tokens.oauth.endpoint import DETAILS
 from tokens.oauth.token import shown
 from tokens.oauth.token.response import TokenRequest, TokenResponse, life_s
 from tokens.principal import Principal
@@ -46,7 +53,8 @@ class _Shown(NamedTuple):
 async def by_exchange(asked: TokenRequest) -> TokenResponse:
     """Exchange a person's access token for one with which the client acts for them. 1 query for a known token.
 
-    Without ``scope`` it has all that both have, but not offline_access.
+    Without ``scope`` it has all that both have, but not offline_access. Authorization details are not passed on: the
+    person has allowed them to the client that asked.
 
     Raises:
         UnauthorizedClient: a public client.
@@ -54,6 +62,7 @@ async def by_exchange(asked: TokenRequest) -> TokenResponse:
             type, for an actor token, and for more than four actors in a row (RFC 8693 §2.2.2).
         InvalidTarget: an API that is not registered, or not for this client.
         InvalidScope: more than both have, and for none.
+        InvalidAuthorizationDetails: any.
     """
     client = asked.client
     if client.is_public:
@@ -81,6 +90,8 @@ async def by_exchange(asked: TokenRequest) -> TokenResponse:
 def _check_types(asked: TokenRequest) -> None:
     """Raise for what is exchanged nowhere, or not here."""
     given = asked.parameters
+    if DETAILS in given:
+        raise InvalidAuthorizationDetails("A token got in exchange has no authorization details: leave them out.")
     if "actor_token" in given or "actor_token_type" in given:
         raise InvalidRequest("The client itself is who acts: leave actor_token and actor_token_type out.")
     if asked.required("subject_token_type") != ACCESS_TOKEN:

@@ -12,8 +12,10 @@ from ironauth.infrastructure.cache.two_level import token_cache
 from ironauth.infrastructure.db.faults import refers_to_nothing
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.telemetry.logs import get_logger
-from tokens.clients.errors import InvalidScope, InvalidTarget, UnauthorizedClient
+from tokens.clients.errors import InvalidAuthorizationDetails, InvalidScope, InvalidTarget, UnauthorizedClient
+from tokens.details import lists as detail_lists
 from tokens.oauth import codes, targets
+from tokens.oauth import details as authorization_details
 from tokens.oauth.codes import PresentedCode, Redemption
 from tokens.oauth.token.device_grant import by_device_code
 from tokens.oauth.token.exchange import by_exchange
@@ -43,7 +45,9 @@ async def by_code(asked: TokenRequest) -> TokenResponse:
     """
     code, verifier = asked.required("code"), asked.parameters.get("code_verifier", "")
     redirect_uri = asked.parameters.get("redirect_uri", "") if verifier else asked.required("redirect_uri")
-    presented = PresentedCode(code, redirect_uri, verifier, asked.jkt, asked.session_jkt, asked.resources)
+    presented = PresentedCode(
+        code, redirect_uri, verifier, asked.jkt, asked.session_jkt, asked.resources, asked.details
+    )
     mark = token_cache().mark()
     key, id_key = await access_tokens.signing_key(asked.client), await id_key_for(asked.client, asked.client.scopes)
     redeemed = await _redeemed(presented, asked)
@@ -51,20 +55,33 @@ async def by_code(asked: TokenRequest) -> TokenResponse:
     event("code_redeemed", outcome=redeemed.outcome.value, client_id=asked.client.client_id)
     if redeemed.outcome is codes.Outcome.TARGET:
         raise InvalidTarget
+    if redeemed.outcome is codes.Outcome.DETAILS:
+        raise InvalidAuthorizationDetails
     if redeemed.opened is None:
         await refuse(asked)
-    opened, nonce, named, aim = redeemed.opened, redeemed.nonce, redeemed.id_claims, redeemed.aim
-    return await answer(asked, opened, key, mark, scope=opened.scope, nonce=nonce, named=named, id_key=id_key, aim=aim)
+    return await answer(
+        asked,
+        redeemed.opened,
+        key,
+        mark,
+        scope=redeemed.opened.scope,
+        nonce=redeemed.nonce,
+        named=redeemed.id_claims,
+        id_key=id_key,
+        aim=redeemed.aim,
+        details=redeemed.details,
+    )
 
 
 async def by_refresh_token(asked: TokenRequest) -> TokenResponse:
     """Exchange a refresh token, by the rules of all refresh tokens (``sessions.refresh.units``). One unit of work.
 
-    ``scope`` and ``resource`` may ask for less, for this access token alone; what staff have taken from the client is
-    left out.
+    ``scope``, ``resource`` and ``authorization_details`` may ask for less, for this access token alone; what staff have
+    taken from the client is left out.
 
     Raises:
-        InvalidScope: It asks for more; the token stays as it was. ``InvalidTarget`` likewise.
+        InvalidScope: It asks for more; the token stays as it was. ``InvalidTarget`` and
+            ``InvalidAuthorizationDetails`` likewise.
         InvalidGrant: The token is unknown, expired, revoked, used before or another client's.
         SigningKeyMissing: (503) before anything is changed.
     """
@@ -75,13 +92,13 @@ async def by_refresh_token(asked: TokenRequest) -> TokenResponse:
         raise InvalidScope
     if parsed is None:
         await refuse(asked)
-    mark = token_cache().mark()
+    details, mark = asked.details, token_cache().mark()
     key, id_key = await access_tokens.signing_key(client), await id_key_for(client, wanted or client.scopes)
     rotation = await database().write_autocommit(
         refresh_units.rotate,
         parsed=parsed,
         client_id=client.client_id,
-        wanted=Wanted(wanted, asked.resources, client.resources),
+        wanted=Wanted(wanted, asked.resources, client.resources, details, client.authorization_details_types),
         idle_s=client.session_idle_s,
         grace_s=client.rules.grace_s if asked.thumbprint else 0,
         jkt=asked.thumbprint,
@@ -92,21 +109,25 @@ async def by_refresh_token(asked: TokenRequest) -> TokenResponse:
         raise InvalidScope
     if rotation.outcome is Outcome.TARGET:
         raise InvalidTarget
+    if rotation.outcome is Outcome.DETAILS:
+        raise InvalidAuthorizationDetails
     if rotation.opened is None:
         await refuse(asked)
     scope = scope_text(wanted) or client.allowed_of(rotation.opened.scope)
-    return await answer(asked, rotation.opened, key, mark, scope=scope, id_key=id_key, aim=rotation.aim)
+    aim, left = rotation.aim, rotation.details
+    return await answer(asked, rotation.opened, key, mark, scope=scope, id_key=id_key, aim=aim, details=left)
 
 
 async def by_client_credentials(asked: TokenRequest) -> TokenResponse:
     """Give a client a token for itself: without refresh token (RFC 6749 §4.4.3), without ID token. No query.
 
-    One query with a resource. Without ``scope`` it has all the client may have that is not about a person; other scopes
-    are ignored.
+    One query with a resource. Without ``scope`` it has all the client may have that is not about a person, or none with
+    ``authorization_details``; other scopes are ignored.
 
     Raises:
         UnauthorizedClient: a public client.
         InvalidScope: a malformed scope, or one of which nothing is the client's own to have.
+        InvalidAuthorizationDetails: As ``details.of_client_itself``.
     """
     client = asked.client
     if client.is_public:
@@ -115,11 +136,15 @@ async def by_client_credentials(asked: TokenRequest) -> TokenResponse:
     own = client.scopes - ABOUT_PEOPLE
     own = own if aim is None else scope_set(aim.scope_of(scope_text(own)))
     wanted = asked.parameters.get("scope", "")
-    scope = client.granted_of(wanted, own) if wanted.split() else scope_text(own)
+    details = await authorization_details.of_client_itself(client, asked.details) if asked.details else ""
+    scope = client.granted_of(wanted, own) if wanted.split() else "" if details else scope_text(own)
     key = await targets.key_for(aim, await access_tokens.signing_key(client))
-    access = access_tokens.of_client(client.id, key, scope=scope, life_s=life_s(client, aim), cnf=asked.cnf, aim=aim)
+    access = access_tokens.of_client(
+        client.id, key, scope=scope, life_s=life_s(client, aim), cnf=asked.cnf, aim=aim, details=details
+    )
     log.info("client_token_issued", client_id=client.client_id)
-    return TokenResponse(access.text, asked.token_type, access.expires_in, scope)
+    told = detail_lists.stored(details) if details else ()
+    return TokenResponse(access.text, asked.token_type, access.expires_in, scope, authorization_details=told)
 
 
 GRANTS: Final[Mapping[str, Callable[[TokenRequest], Awaitable[TokenResponse]]]] = {

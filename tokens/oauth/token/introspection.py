@@ -13,7 +13,7 @@ import math
 import secrets
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 import msgspec
@@ -36,6 +36,8 @@ from tokens.clients import subjects
 from tokens.clients import tokens as client_tokens
 from tokens.clients.errors import OAuthError
 from tokens.clients.registry import Client
+from tokens.details import lists as detail_lists
+from tokens.details import queries as detail_queries
 from tokens.errors import InvalidToken
 from tokens.oauth.endpoint import unique_parameters
 from tokens.oauth.token import shown
@@ -85,6 +87,7 @@ class Introspection(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tru
     amr: tuple[str, ...] = ()
     cnf: dict[str, str] | None = None
     act: Actor | None = None
+    authorization_details: tuple[dict[str, Any], ...] = ()
 
 
 class _Asked(msgspec.Struct, frozen=True, gc=False):
@@ -175,6 +178,7 @@ def _of_claims(claims: AccessClaims) -> Introspection:
         jti=claims.jti,
         cnf=claims.cnf,
         act=claims.act,
+        authorization_details=claims.authorization_details,
     )
 
 
@@ -188,6 +192,10 @@ async def _of_refresh_token(parsed: ParsedRefreshToken, caller: Client) -> Intro
     if session is None or session.client_id != caller.client_id:
         return None
     scopes = scope_set(caller.allowed_of(session.scope))
+    left: str | None = ""
+    if session.details:
+        types = caller.authorization_details_types
+        left = await database().read(detail_queries.given_out, granted=session.details, asked="", allowed=types)
     return Introspection(
         active=True,
         iss=settings.IRONAUTH_ISSUER,
@@ -199,6 +207,7 @@ async def _of_refresh_token(parsed: ParsedRefreshToken, caller: Client) -> Intro
         sid=session.id,
         auth_time=int(session.authenticated_at.timestamp()) or None,
         amr=tuple(session.amr.split()),
+        authorization_details=detail_lists.stored(left) if left else (),
     )
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from typing import Literal, NamedTuple, NoReturn
+from typing import Any, Literal, NamedTuple, NoReturn
 
 import msgspec
 
@@ -13,9 +13,11 @@ from tokens.access import codec
 from tokens.clients import subjects
 from tokens.clients.errors import InvalidGrant, InvalidRequest
 from tokens.clients.registry import Client
+from tokens.details import lists as detail_lists
 from tokens.keys.key_set import ActiveKey
+from tokens.oauth import details as authorization_details
 from tokens.oauth import id_tokens, targets
-from tokens.oauth.endpoint import RESOURCE
+from tokens.oauth.endpoint import DETAILS, RESOURCE
 from tokens.protocol import GrantType, Scope, scope_set
 from tokens.resources.queries import Aim
 from tokens.sessions import access_tokens
@@ -53,6 +55,15 @@ class TokenRequest(NamedTuple):
         return self.parameters.get(RESOURCE, "")
 
     @property
+    def details(self) -> str:
+        """The authorization details that the access token is to have (RFC 9396 §6), as they are stored; "" for none.
+
+        Raises ``InvalidAuthorizationDetails`` for what is no list of them.
+        """
+        given = self.parameters.get(DETAILS)
+        return authorization_details.read(given) if given is not None else ""
+
+    @property
     def token_type(self) -> Literal["Bearer", "DPoP"]:
         """How the access token of the answer is used."""
         return "DPoP" if self.jkt else "Bearer"
@@ -77,7 +88,7 @@ class TokenResponse(msgspec.Struct, frozen=True, omit_defaults=True):
     """The tokens (RFC 6749 §5.1, OpenID Connect Core §3.1.3.3); ``expires_in``: seconds the access token lives.
 
     ``scope`` is told even when nothing is left of it: left out, it would mean "as asked for".
-    ``issued_token_type``: of an exchange (RFC 8693 §2.2.1).
+    ``issued_token_type``: of an exchange (RFC 8693 §2.2.1). ``authorization_details``: as granted (RFC 9396 §7).
     """
 
     access_token: str
@@ -87,6 +98,7 @@ class TokenResponse(msgspec.Struct, frozen=True, omit_defaults=True):
     refresh_token: str = ""
     id_token: str = ""
     issued_token_type: str = ""
+    authorization_details: tuple[dict[str, Any], ...] = ()
 
 
 async def id_key_for(client: Client, scopes: AbstractSet[str]) -> ActiveKey | None:
@@ -126,6 +138,7 @@ async def answer(
     named: str = "",
     id_key: ActiveKey | None = None,
     aim: Aim | None = None,
+    details: str = "",
 ) -> TokenResponse:
     """Return the tokens of a session's grant.
 
@@ -139,13 +152,22 @@ async def answer(
         named: The personal claims that the authorization request named for the ID token.
         id_key: What signs the ID token, if it was looked up before.
         aim: What the access token is for; None for this server's own audience.
+        details: Its authorization details, as they are stored; "" for none.
     """
     client = asked.client
     if aim is not None:
         scope, key = aim.scope_of(scope), await targets.key_for(aim, key)
     subject = subjects.subject_id(client, opened.account.id)
     access = access_tokens.of_session(
-        opened, key, mark, subject=subject, scope=scope, life_s=life_s(client, aim), cnf=asked.cnf, aim=aim
+        opened,
+        key,
+        mark,
+        subject=subject,
+        scope=scope,
+        life_s=life_s(client, aim),
+        cnf=asked.cnf,
+        aim=aim,
+        details=details,
     )
     id_token = ""
     if Scope.OPENID in scope_set(scope):
@@ -162,7 +184,10 @@ async def answer(
             key=id_key,
         )
     refreshed = opened.refresh_token if GrantType.REFRESH_TOKEN in client.grants else ""
-    return TokenResponse(access.text, asked.token_type, access.expires_in, scope, refreshed, id_token)
+    told = detail_lists.stored(details) if details else ()
+    return TokenResponse(
+        access.text, asked.token_type, access.expires_in, scope, refreshed, id_token, authorization_details=told
+    )
 
 
 async def refuse(asked: TokenRequest) -> NoReturn:

@@ -31,6 +31,7 @@ class Outcome(enum.StrEnum):
     UNKNOWN = "unknown"  # no such session, or another client's
     WIDER = "wider"  # good, but the session has not every scope that was asked for
     TARGET = "target"  # good, but not for the APIs that were asked for, or those of the session have gone
+    DETAILS = "details"  # good, but the session has not the authorization details that were asked for
     WRONG_KEY = "wrong_key"  # bound to a key that was not proved (RFC 9449 §5)
     FORGED = "forged"  # the session exists, but this server did not make the token
 

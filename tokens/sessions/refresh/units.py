@@ -17,6 +17,7 @@ from accounts.audit.recording import Event
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.db.unit_of_work import about_to_commit, raise_if_timed_out
 from ironauth.infrastructure.telemetry.logs import get_logger
+from tokens.details import queries as detail_queries
 from tokens.protocol import scope_set
 from tokens.resources.queries import Aim, aimed
 from tokens.sessions import browser_sessions, ending, refresh_token
@@ -39,13 +40,14 @@ SESSION_OVER = frozenset({Outcome.REUSE, Outcome.EXPIRED, Outcome.REVOKED, Outco
 class Rotation:
     """The outcome of a refresh; ``opened`` exactly when it is ROTATED or GRACE.
 
-    ``aim``: what the access token is for; None for this server's own audience. ``on_its_way``: whether the session has
-    ended so short ago that the browser may have other cookies by now.
+    ``aim``: what the access token is for; None for this server's own audience. ``details``: its authorization details.
+    ``on_its_way``: whether the session has ended so short ago that the browser may have other cookies by now.
     """
 
     outcome: Outcome
     opened: OpenedSession | None = None
     aim: Aim | None = None
+    details: str = ""
     on_its_way: bool = False
 
     @property
@@ -57,12 +59,15 @@ class Rotation:
 class Wanted(NamedTuple):
     """What a refresh asks for: scopes and APIs that the session has, less than all of them or, empty, all.
 
-    ``allowed``: the APIs that the client may ask for; empty for all.
+    ``allowed``: the APIs that the client may ask for; empty for all. ``details``: authorization details that the
+    session has; ``detail_types``: the types of those that the client may have.
     """
 
     scopes: frozenset[str] = frozenset()
     resources: str = ""
     allowed: tuple[str, ...] = ()
+    details: str = ""
+    detail_types: frozenset[str] = frozenset()
 
 
 ALL: Final = Wanted()
@@ -82,7 +87,7 @@ def rotate(
     Needs no transaction: the update names the generation that was read, so it takes effect once or not at all. A
     deactivation committed between the two leaves one pair of tokens of the old epoch, which nothing here accepts.
     2 queries (session with user and roles, update); one more when another refresh of the same token won the race, and
-    where resources are named.
+    where resources are named, and where there are authorization details.
 
     Args:
         parsed: The token.
@@ -123,18 +128,34 @@ def _rotate(
     is_current = parsed.generation == session.generation
     if not is_current and _is_late(session, parsed, grace_s):
         return _reused(session)
+    given = _given(session, wanted)
+    if isinstance(given, Outcome):
+        return Rotation(given)
+    aim, details = given
+    if not is_current:
+        return Rotation(Outcome.GRACE, sessions.opened(session, session.account), aim, details)
+    idle_end = sessions.idle_end(now, session.absolute_expires_at, idle_s)
+    advanced = session_queries.advance(session, now=now, idle_end=idle_end)
+    if advanced is None:
+        return None
+    return Rotation(Outcome.ROTATED, sessions.opened(advanced, advanced.account), aim, details)
+
+
+def _given(session: StoredSession, wanted: Wanted) -> tuple[Aim | None, str] | Outcome:
+    """Return what the access token is for and its authorization details; the outcome where the session has less."""
     if not wanted.scopes <= scope_set(session.scope):
-        return Rotation(Outcome.WIDER)
-    aim = None
+        return Outcome.WIDER
+    aim, details = None, ""
     if session.resources or wanted.resources or wanted.allowed:
         aim = aimed(granted=session.resources, asked=wanted.resources, allowed=wanted.allowed)
         if aim is None:
-            return Rotation(Outcome.TARGET)
-    if not is_current:
-        return Rotation(Outcome.GRACE, sessions.opened(session, session.account), aim)
-    idle_end = sessions.idle_end(now, session.absolute_expires_at, idle_s)
-    advanced = session_queries.advance(session, now=now, idle_end=idle_end)
-    return None if advanced is None else Rotation(Outcome.ROTATED, sessions.opened(advanced, advanced.account), aim)
+            return Outcome.TARGET
+    if session.details or wanted.details:
+        left = detail_queries.given_out(granted=session.details, asked=wanted.details, allowed=wanted.detail_types)
+        if left is None:
+            return Outcome.DETAILS
+        details = left
+    return aim, details
 
 
 class Named(NamedTuple):

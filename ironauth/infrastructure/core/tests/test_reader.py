@@ -20,9 +20,9 @@ from ironauth.infrastructure.core.stdio import READER_GONE
 
 #: Commands that print, and end quietly with their reader; those of many lines first.
 READ = {
-    "audit_export", "api_resource", "demo", "export_user", "hash_calibrate", "oauth_client",
-    "backup", "breached_passwords", "build_openapi", "create_signing_key", "forgive_failures", "purge_expired",
-    "reseal_secrets", "rotate_signing_key", "import_users", "export_users", "upstream_provider",
+    "audit_export", "api_resource", "authorization_details_type", "demo", "export_user", "hash_calibrate",
+    "oauth_client", "backup", "breached_passwords", "build_openapi", "create_signing_key", "forgive_failures",
+    "purge_expired", "reseal_secrets", "rotate_signing_key", "import_users", "export_users", "upstream_provider",
 }  # fmt: skip
 #: Commands that print where the server is, and serve on anybody who reads it.
 SERVING = {"hashworker", "serve"}

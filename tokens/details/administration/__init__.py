@@ -1,0 +1,1 @@
+"""Types of authorization details over HTTP, for staff and machines."""
