@@ -12,8 +12,6 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-import msgspec
-
 from perf import runner
 from perf.failover import history
 from perf.failover.cases import CASES, Round, everything, run
@@ -23,6 +21,7 @@ from perf.findings import Finding
 from perf.nodes import network
 from perf.rig.arguments import whole_number
 from perf.rig.console import leave_by_interrupt, say, status_of
+from perf.rig.log_lines import quoted
 
 HYPOTHESIS = (
     "A lost primary costs at most 25 s (Patroni's least ttl is 20), a switchover 3 s; nothing that was acknowledged is "
@@ -31,6 +30,8 @@ HYPOTHESIS = (
 )
 #: People who have a session before a case begins, one for each.
 _PEOPLE_OF_A_ROUND = 8
+#: Lines of the servers' logs that the report quotes, the most frequent ones.
+_MOST_QUOTED = 10
 
 
 def main() -> int:
@@ -84,13 +85,9 @@ def _run(names: Sequence[str], *, quick: bool, rounds: int) -> Finding:
                 say(f"wrong: {text}")
         found = finding(seen, everything(place.cluster))
         errors = [line for node in place.nodes for line in node.errors()]
-        found.notes = [*found.notes, *(f"in the log: {event}, {times} times" for event, times in _events(errors))]
+        counted = Counter(map(quoted, errors)).most_common(_MOST_QUOTED)
+        found.notes = [*found.notes, *(f"in the log: {line}, {times} times" for line, times in counted)]
         return found
-
-
-def _events(lines: Sequence[str]) -> list[tuple[str, int]]:
-    """Return the events of log lines with how often each stands there, the most frequent first."""
-    return Counter(str(msgspec.json.decode(line).get("event")) for line in lines).most_common()
 
 
 if __name__ == "__main__":

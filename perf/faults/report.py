@@ -1,7 +1,8 @@
 """The table of faults, and what to say about them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+
+import msgspec
 
 from perf.faults.cases import ADDED_S, CASES
 from perf.faults.stage import RECOVERY_S, Outcome
@@ -43,7 +44,7 @@ def finding(outcomes: Sequence[Outcome], not_run: Mapping[str, str], *, bound_s:
         for promise, times in one.figures.broken.most_common()
     ]
     return Finding(
-        [table], checks, notes=notes, data={"faults": [asdict(outcome) for outcome in outcomes]},
+        [table], checks, notes=notes, data={"faults": msgspec.to_builtins(outcomes)},
         failed=sum(one.broken.total() for one in figures),
     )  # fmt: skip
 

@@ -22,6 +22,7 @@ from perf.nodes.site import Site
 from perf.nodes.watch import Answers, Wrong
 from perf.rig.arguments import whole_number
 from perf.rig.console import leave_by_interrupt, say, status_of
+from perf.rig.log_lines import quoted
 
 HYPOTHESIS = (
     "What is ended at one node is refused at the other within 5 s, typically 0.1 s with Redis and 2 s without; a node "
@@ -133,7 +134,7 @@ def _run(names: Sequence[str], *, quick: bool, workers: int) -> Finding:
         run = Run(Site(folder, stack, people=80 if quick else 550, workers=workers), quick=quick)
         finding = report.together([PARTS[name](run) for name in names], run.wrong)
         errors = [line for node in run.site.nodes for line in node.errors()]
-        finding.notes = [*finding.notes, *(f"wrong: {line[:300]}" for line in errors[:5])]
+        finding.notes = [*finding.notes, *(f"wrong: {quoted(line)}" for line in errors[:5])]
         return finding
 
 

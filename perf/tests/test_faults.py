@@ -25,7 +25,8 @@ from perf.faults.report import finding
 from perf.faults.site import to_its_end
 from perf.faults.stage import Outcome
 from perf.faults.wire import holder
-from perf.findings import Check
+from perf.findings import Check, Record, save
+from perf.rig.machine import describe
 
 BOUND_S, GRACE_S = 5.0, 10.0
 
@@ -165,6 +166,19 @@ def test_a_report_says_what_was_broken_and_what_was_not_run(checker: Checker) ->
     assert missed == {"answers with a 5xx but 503", "latest acceptance of a revoked token", "longest recovery"}
     assert "disk full, SQLite: no mount" in " ".join(found.notes)
     assert found.tables[0].rows[0][-1] == "none"
+
+
+def test_a_report_with_losses_can_be_saved(checker: Checker, tmp_path: Path) -> None:
+    """What was lost and broken is in the record's JSON by its words, each with how often."""
+    losing(checker)
+    for _ in range(2):
+        checker.lost("me", "connection broken")
+    checker.answered("me", 500, 0.1)
+    found = finding([Outcome("redis_killed", checker.figures, 0.4)], {}, bound_s=BOUND_S)
+    data, _ = save(Record("faults", "none", "2026-11-28T12:00:00Z", 1.0, True, describe(Path()), found), tmp_path)
+    figures = json.loads(data.read_bytes())["finding"]["data"]["faults"][0]["figures"]
+    assert figures["lost"] == {"connection broken": 2}
+    assert list(figures["broken"].values()) == [1]
 
 
 @pytest.fixture
