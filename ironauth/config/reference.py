@@ -1,5 +1,7 @@
-"""Write ``deploy/env.example``, the reference page and ``declared`` from the table (``python -m`` this module)."""
+"""Write what follows from the table: ``env.example``, the reference, ``declared``, the chart's names of settings."""
 
+import json
+import re
 import textwrap
 from pathlib import Path
 
@@ -8,6 +10,17 @@ from ironauth.config.table.setting import Setting
 
 ROOT = Path(__file__).resolve().parents[2]
 WIDTH = 118  # characters of a comment
+CHART = ROOT / "deploy" / "helm" / "ironauth" / "values.schema.json"
+#: Settings that the chart makes of values of its own, or that mean nothing in a container.
+OF_THE_CHART = frozenset(
+    {
+        "ALLOWED_HOSTS", "DEBUG", "IRONAUTH_ENV_FILE", "IRONAUTH_HASH_THREADS", "IRONAUTH_ISSUER",
+        "IRONAUTH_MAIL_DELIVERY", "IRONAUTH_PERF_ENDPOINTS", "IRONAUTH_PROJECT", "IRONAUTH_SERVE_PORT",
+        "IRONAUTH_TRUSTED_PROXIES",
+    }
+)  # fmt: skip
+#: What the OpenTelemetry SDK reads by itself.
+_OF_THE_SDK = ("OTEL_SERVICE_NAME", "OTEL_TRACES_SAMPLER", "OTEL_TRACES_SAMPLER_ARG")
 _TYPES = {
     "switch": "`0` or `1`",
     "whole": "whole number",
@@ -90,12 +103,21 @@ def declarations() -> str:
     return _DECLARATIONS_HEAD + "\n".join(lines) + "\n"
 
 
+def chart_schema() -> str:
+    """Return the chart's schema with the names that its value ``settings`` may have: no secret, and none of its own."""
+    names = [setting.name for section in SECTIONS for setting in section.settings if not setting.secret]
+    listed = json.dumps([name for name in names if name not in OF_THE_CHART] + list(_OF_THE_SDK))
+    written = CHART.read_text(encoding="utf-8")
+    return re.sub(r'(?<="propertyNames": \{"enum": )\[[^\]]*\]', listed, written)
+
+
 def files() -> dict[Path, str]:
     """Return what each generated file has to contain."""
     return {
         ROOT / "deploy" / "env.example": env_example(),
         ROOT / "docs" / "reference" / "settings.md": page(),
         ROOT / "ironauth" / "config" / "declared.py": declarations(),
+        CHART: chart_schema(),
     }
 
 

@@ -50,6 +50,7 @@ MOVING_IN = Section(
         f"{KIND}_SECRET",
         "The secret of that client, empty for one without; of an endpoint the bearer token that it wants to see.",
         default="",
+        secret=True,
     ),
     Setting(
         f"{KIND}_REALM",

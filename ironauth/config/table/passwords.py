@@ -59,6 +59,7 @@ PASSWORDS = Section(
         accept=lambda value, _: key_ring(value, "IRONAUTH_PASSWORD_PEPPERS", required=False),
         type="dict[str, bytes]",
         refused="a malformed item, a repeated id or key, a key that is not random",
+        secret=True,
     ),
     Setting(
         "IRONAUTH_SALTED_SHA_HASHES",

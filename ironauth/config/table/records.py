@@ -22,6 +22,7 @@ MAIL = Section(
         accept=lambda value, given: mail.mailer(value, "EMAIL_URL", timeout_s=given["IRONAUTH_MAIL_TIMEOUT_S"]),
         exported=False,
         refused="no mail URL, a user or a password alone, a password that would travel unencrypted",
+        secret=True,
     ),
     Setting(
         "IRONAUTH_MAIL_FROM",

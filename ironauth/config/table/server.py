@@ -32,6 +32,7 @@ PROCESS = Section(
         accept=lambda value, _: required_secret(value, "SECRET_KEY"),
         required=True,
         refused="missing, shorter than 43 characters, or a placeholder",
+        secret=True,
     ),
     Setting(
         "ALLOWED_HOSTS",
@@ -207,6 +208,7 @@ STORAGE = Section(
         accept=lambda value, _: storage.database(value, "DATABASE_URL"),
         exported=False,
         refused="no SQLite URL with an absolute path and no Postgres URL",
+        secret=True,
     ),
     Setting(
         "REDIS_URL",
@@ -215,6 +217,7 @@ STORAGE = Section(
         "none, memory only).",
         accept=lambda value, _: storage.redis(value, "REDIS_URL"),
         refused="no Redis URL",
+        secret=True,
     ),
     Setting(
         "IRONAUTH_L1_MAX_STALE_S",
@@ -265,6 +268,7 @@ TELEMETRY = Section(
         "  python3 -c 'import secrets; print(secrets.token_urlsafe(32))'",
         accept=lambda value, given: metrics_token(value, on=given["IRONAUTH_METRICS"]),
         refused="missing with IRONAUTH_METRICS=1, shorter than 43 characters, other characters",
+        secret=True,
     ),
     Setting(
         "IRONAUTH_TRACES",

@@ -76,6 +76,7 @@ SESSIONS = Section(
         type="dict[str, bytes]",
         required=True,
         refused="missing, a malformed item, a repeated id or key, a key that is not random",
+        secret=True,
     ),
     Setting(
         "IRONAUTH_ACCESS_TOKEN_S",

@@ -32,6 +32,7 @@ class Setting:
         exported: Whether Django's settings have the value under this name.
         read_by: What else reads it: the setting it belongs to.
         refused: What makes the start fail, in addition to bounds and choices.
+        secret: Whether it has a secret in it, and so belongs into a Secret where settings are kept apart from those.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Setting:
     exported: bool = True
     read_by: str = ""
     refused: str = ""
+    secret: bool = False
 
     def __post_init__(self) -> None:
         if not self.kind:
