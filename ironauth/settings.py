@@ -58,6 +58,9 @@ if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
     DATABASES["default"]["OPTIONS"] = sqlite_options(given["IRONAUTH_DATABASE_TIMEOUT_S"])
 else:
     DATABASES["default"]["OPTIONS"] = postgres_options(DATABASES["default"].get("OPTIONS", {}))
+IRONAUTH_REPLICA: dict[str, Any] | None = given["IRONAUTH_REPLICA_URL"]
+if IRONAUTH_REPLICA is not None:
+    IRONAUTH_REPLICA |= {"CONN_MAX_AGE": None, "OPTIONS": postgres_options(IRONAUTH_REPLICA.get("OPTIONS", {}))}
 
 _REDIS_CACHE = "ironauth.infrastructure.cache.plain_values.PlainRedisCache"
 CACHES: dict[str, dict[str, Any]] = {

@@ -9,7 +9,8 @@ from django.db import IntegrityError
 from django.utils.translation import gettext_noop as _
 
 from accounts import email_address as emails
-from accounts.access.rights import VIEW_INVITATIONS, for_holder
+from accounts.access.listing import list_for_holder
+from accounts.access.rights import VIEW_INVITATIONS
 from accounts.errors import EmailTaken, SignUpClosed
 from accounts.invitations import queries, units
 from accounts.invitations.errors import InvalidInvitation, InvitationExists
@@ -80,7 +81,7 @@ async def list_invitations(*, actor_id: uuid.UUID, filters: Mapping[str, Any]) -
         PermissionDenied: The caller may not see them.
         ValidationFailed: The cursor is not one of ours.
     """
-    return await database().read(for_holder, actor_id, VIEW_INVITATIONS, queries.page, filters)
+    return await list_for_holder(actor_id, VIEW_INVITATIONS, queries.page, filters)
 
 
 async def withdraw(*, actor_id: uuid.UUID, invitation_id: uuid.UUID) -> None:

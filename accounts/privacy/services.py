@@ -26,7 +26,7 @@ async def export_own_data(*, user_id: uuid.UUID, session_id: uuid.UUID | None = 
         Throttled: After too many in an hour.
     """
     await rate_limits.admit_account(rate_limits.EXPORT, user_id=user_id)
-    held = await database().read(export.collect, user_id)
+    held = await database().read_since(await database().position(), export.collect, user_id)
     # Read first, and on a reader's thread: SQLite's only writer is not kept waiting. Nothing is handed out unrecorded.
     await database().write(
         audit.record, audit.Event.DATA_EXPORTED, actor_id=user_id, user_id=user_id, session_id=session_id

@@ -4,6 +4,7 @@ As in ``config.addresses``: what may be used is returned, everything else is ref
 """
 
 import re
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote, urlsplit
 
@@ -65,6 +66,27 @@ def database(url: str, name: str) -> dict[str, Any]:
     # next FETCH reaches another server process, which does not know the cursor. Nothing here reads so many rows that it
     # matters.
     return found if sqlite else {**found, "DISABLE_SERVER_SIDE_CURSORS": True}
+
+
+def replica(url: str, name: str, *, of: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return Django's description of a replica, None for none.
+
+    Args:
+        url: The text of the setting.
+        name: The setting, for the error.
+        of: The description of the primary.
+
+    Raises:
+        ImproperlyConfigured: It is not on Postgres, or the primary is not.
+    """
+    if not url:
+        return None
+    found = database(url, name)
+    if found["ENGINE"] != of["ENGINE"] or url.startswith("sqlite:"):
+        raise ImproperlyConfigured(f"{name} is for Postgres: remove it, or set DATABASE_URL to postgres://…")
+    if found.get("OPTIONS", {}).get("target_session_attrs") == "read-write":  # what several nodes have by default
+        found["OPTIONS"] = {**found["OPTIONS"], "target_session_attrs": "prefer-standby"}
+    return found
 
 
 def redis(url: str, name: str) -> str:

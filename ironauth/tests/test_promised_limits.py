@@ -18,6 +18,8 @@ from ironauth.tests.test_house_rules import python_files
 ROOT = Path(settings.BASE_DIR)
 #: A change of one of these is a change of what docs/security/figures.md, SECURITY.md or the API's description says.
 PROMISED: Final[dict[str, float]] = {
+    "ironauth.infrastructure.db.replica.BEHIND_S": 1.0,
+    "ironauth.infrastructure.db.replica.REST_S": 5.0,
     "accounts.admin.access.sign_in.CODE_S": 300,
     "accounts.admin.access.sign_in.ENROL_S": 900,
     "accounts.audit.recording.MAX_DETAIL": 255,
@@ -141,6 +143,7 @@ PROMISED: Final[dict[str, float]] = {
 #: Sizes and pauses that nobody was promised: a test needs to know them to go to their boundary.
 TUNING: Final = frozenset(
     {
+        "ironauth.health_probe.PORT",
         "accounts.audit.queries.MANY",
         "tokens.clients.fetched.keys.REST_S",
         "tokens.oauth.token.introspection.MAX_BODY",

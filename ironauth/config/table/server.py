@@ -211,6 +211,29 @@ STORAGE = Section(
         secret=True,
     ),
     Setting(
+        "IRONAUTH_REPLICA_URL",
+        "Where lists, search, the audit trail and exports are read: a replica of DATABASE_URL, in its form; several: "
+        "the first that answers as a replica (default: none, the primary). Whatever decides who somebody is or what "
+        "they may do is read from the primary.",
+        example="postgres://ironauth:@127.0.0.1:5001/ironauth",
+        accept=lambda value, given: storage.replica(value, "IRONAUTH_REPLICA_URL", of=given["DATABASE_URL"]),
+        exported=False,
+        refused="no Postgres URL, or set beside a database that is not Postgres",
+        secret=True,
+    ),
+    Setting(
+        "IRONAUTH_REPLICA_MAX_LAG_S",
+        "How far that replica may be behind, {least} to {most} seconds; beyond it, and when it is away, the primary is "
+        "read.",
+        default=5.0,
+        limit=Limit(
+            0.5,
+            60,
+            "seconds",
+            "a shorter time asks the primary for its position without rest; a longer one shows staff what is over",
+        ),
+    ),
+    Setting(
         "REDIS_URL",
         "redis://host:6379/0 (rediss:// for TLS, unix:///path for a socket; redis+sentinel://host:26379,host/name "
         "for the master that Sentinel names): second cache level, and instant revocation in other workers (default: "

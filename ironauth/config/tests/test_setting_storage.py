@@ -134,3 +134,33 @@ def test_what_an_address_behind_sentinel_says() -> None:
 def test_one_host_is_taken_as_it_is() -> None:
     """With one address there is nothing to choose from: a replica is the operator's own wish."""
     assert "OPTIONS" not in storage.database("postgres://u@one/db", "DATABASE_URL")
+
+
+PRIMARY = storage.database("postgres://u:p@h/d", "DATABASE_URL")
+
+
+def test_a_replica_is_described_as_its_primary_is() -> None:
+    """None by default; of several machines the first that follows, unless the address says otherwise."""
+    assert storage.replica("", "IRONAUTH_REPLICA_URL", of=PRIMARY) is None
+    found = storage.replica("postgres://u:p@r:5001/d", "IRONAUTH_REPLICA_URL", of=PRIMARY)
+    assert found == storage.database("postgres://u:p@r:5001/d", "X")
+    for query, wanted in {"": "prefer-standby", "?target_session_attrs=standby": "standby"}.items():
+        several = storage.replica(f"postgres://u:p@a,b/d{query}", "IRONAUTH_REPLICA_URL", of=PRIMARY)
+        assert several is not None
+        assert several["OPTIONS"] == {"target_session_attrs": wanted}
+
+
+@pytest.mark.parametrize(
+    ("url", "primary"),
+    [
+        ("postgres://u:hush-hush@r/d", "sqlite:////srv/x.sqlite3"),
+        ("sqlite:////srv/x.sqlite3", "sqlite:////srv/x.sqlite3"),
+        ("sqlite:////srv/x.sqlite3", "postgres://u:p@h/d"),
+        ("mysql://u:hush-hush@h/d", "postgres://u:p@h/d"),
+    ],
+)
+def test_a_replica_is_of_postgres(url: str, primary: str) -> None:
+    """Both are on Postgres; the refusal names the setting and no password."""
+    with pytest.raises(ImproperlyConfigured, match="IRONAUTH_REPLICA_URL") as refused:
+        storage.replica(url, "IRONAUTH_REPLICA_URL", of=storage.database(primary, "DATABASE_URL"))
+    assert "hush-hush" not in str(refused.value)

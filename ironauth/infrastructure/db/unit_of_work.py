@@ -17,6 +17,7 @@ from django.db import DEFAULT_DB_ALIAS, Error, connections, reset_queries, trans
 from ironauth.infrastructure.core.errors import Unavailable
 from ironauth.infrastructure.db import group_commit
 from ironauth.infrastructure.db.faults import Fault, classify, outages
+from ironauth.infrastructure.db.replica import NotOnReplica, Replica, position
 from ironauth.infrastructure.telemetry import metrics
 from ironauth.infrastructure.telemetry.logs import get_logger
 from ironauth.infrastructure.threads.executor import SHUTDOWN_WAIT_S, BoundedExecutor
@@ -87,8 +88,9 @@ class DatabasePool:
     answer 503 means "not known".
     """
 
-    def __init__(self, *, threads: int, timeout_s: float) -> None:
+    def __init__(self, *, threads: int, timeout_s: float, replica: Replica | None = None) -> None:
         self._timeout_s = timeout_s
+        self._replica = replica
         self._sqlite = connections.settings[DEFAULT_DB_ALIAS]["ENGINE"] == "django.db.backends.sqlite3"
         self._readers = BoundedExecutor(name="database", threads=threads, finalizer=connections.close_all)
         self._writers = self._readers
@@ -115,6 +117,36 @@ class DatabasePool:
         seconds later no token in memory was believed any more.
         """
         return await self._run(self._apart, lambda: fn(*args, **kwargs), write=False)
+
+    @property
+    def has_replica(self) -> bool:
+        """Return whether ``read_stale`` may ask another server than ``read``."""
+        return self._replica is not None
+
+    async def read_stale[**P, T](self, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Do as ``read`` does, on a replica that is at most ``IRONAUTH_REPLICA_MAX_LAG_S`` behind where there is one.
+
+        For lists, search and exports alone, and never for what decides who somebody is or what they may do:
+        ``ironauth/tests/test_replica_reads.py`` has the list. ``fn`` may run once on each.
+        """
+        return await self._read_replica(lambda: fn(*args, **kwargs), None)
+
+    async def read_since[**P, T](self, reached: int | None, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Do as ``read_stale`` does, but miss nothing that was committed when ``position`` returned ``reached``."""
+        if reached is None:
+            return await self.read(fn, *args, **kwargs)
+        return await self._read_replica(lambda: fn(*args, **kwargs), reached)
+
+    async def position(self) -> int | None:
+        """Return how far the primary is, for ``read_since``; None without a replica. Raises Unavailable."""
+        return None if self._replica is None else await self.read(position)
+
+    async def _read_replica[T](self, unit: Callable[[], T], least: int | None) -> T:
+        deadline = time.monotonic() + self._timeout_s
+        if self._replica is not None:
+            with suppress(NotOnReplica):
+                return await self._replica.read(unit, least, primary=self.read, until=deadline)
+        return await self._run(self._readers, unit, write=False, timeout_s=deadline - time.monotonic())
 
     async def write[**P, T](self, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run ``fn`` in one transaction (``BEGIN IMMEDIATE`` on SQLite), commit, and return its result.
@@ -155,7 +187,7 @@ class DatabasePool:
 
     def is_own_thread(self) -> bool:
         """Return whether the caller runs on one of the pool's threads."""
-        return any(pool.is_own_thread() for pool in (self._readers, self._writers, self._apart))
+        return any(pool.is_own_thread() for pool in self._all())
 
     def close(self) -> None:
         """Close every thread's connection and end the threads; a later unit starts new ones.
@@ -163,16 +195,22 @@ class DatabasePool:
         Blocks, for ``SHUTDOWN_WAIT_S`` at most: a thread that still waits for the database then is left behind.
         """
         until = time.monotonic() + SHUTDOWN_WAIT_S
-        for executor in (self._readers, self._writers, self._apart):
+        for executor in self._all():
             executor.shutdown(until=until)
 
+    def _all(self) -> tuple[BoundedExecutor, ...]:
+        more = () if self._replica is None else (self._replica.executor,)
+        return (self._readers, self._writers, self._apart, *more)
+
     async def _run[T](
-        self, executor: BoundedExecutor, unit: Callable[[], T], *, write: bool, atomic: bool | None = None
-    ) -> T:
-        deadline = time.monotonic() + self._timeout_s
+        self, executor: BoundedExecutor, unit: Callable[[], T], *, write: bool, atomic: bool | None = None,
+        timeout_s: float | None = None,
+    ) -> T:  # fmt: skip
+        timeout_s = self._timeout_s if timeout_s is None else timeout_s
+        deadline = time.monotonic() + timeout_s
         attempt = _Attempt(unit, atomic=write if atomic is None else atomic, reader=self._sqlite and not write)
         try:
-            async with asyncio.timeout(self._timeout_s) as limit:
+            async with asyncio.timeout(timeout_s) as limit:
                 # Not by asgiref, as everywhere else: measured in docs/decisions/executors.md.
                 return await asyncio.get_running_loop().run_in_executor(executor, self._perform, attempt, deadline)
         except TimeoutError:
@@ -309,8 +347,11 @@ def database() -> DatabasePool:
     pool = _shared
     if pool is None:
         with _shared_lock:
+            described = settings.IRONAUTH_REPLICA
             pool = _shared = _shared or DatabasePool(
-                threads=settings.IRONAUTH_DATABASE_THREADS, timeout_s=settings.IRONAUTH_DATABASE_TIMEOUT_S
+                threads=settings.IRONAUTH_DATABASE_THREADS,
+                timeout_s=settings.IRONAUTH_DATABASE_TIMEOUT_S,
+                replica=None if described is None else Replica(described, bound_s=settings.IRONAUTH_REPLICA_MAX_LAG_S),
             )
     return pool
 
@@ -322,7 +363,10 @@ def is_pool_thread() -> bool:
 
 def _forget(*, setting: str, **_: object) -> None:
     global _shared
-    if setting in ("IRONAUTH_DATABASE_THREADS", "IRONAUTH_DATABASE_TIMEOUT_S", "DATABASES"):
+    if setting in (
+        "IRONAUTH_DATABASE_THREADS", "IRONAUTH_DATABASE_TIMEOUT_S", "DATABASES", "IRONAUTH_REPLICA",
+        "IRONAUTH_REPLICA_MAX_LAG_S",
+    ):  # fmt: skip
         with _shared_lock:
             pool, _shared = _shared, None
         if pool is not None:

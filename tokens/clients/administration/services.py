@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 from uuid import UUID
 
+from accounts.access.listing import list_for_holder
 from accounts.access.rights import for_holder
 from ironauth.infrastructure.api.conditional import Edited
 from ironauth.infrastructure.api.paging import Page
@@ -28,7 +29,7 @@ async def list_clients(*, actor_id: UUID, filters: Mapping[str, Any]) -> Page[Cl
         PermissionDenied: The caller may not see them.
         ValidationFailed: The cursor is not one of ours.
     """
-    return await database().read(for_holder, actor_id, VIEW_CLIENTS, units.page, filters)
+    return await list_for_holder(actor_id, VIEW_CLIENTS, units.page, filters)
 
 
 async def get_client(*, actor_id: UUID, client_id: UUID) -> ClientOut:
