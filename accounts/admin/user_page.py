@@ -21,6 +21,7 @@ from accounts.audit.events import ended, told
 from accounts.audit.models import AuditEvent
 from accounts.federation import queries as federation
 from accounts.mfa import factors
+from accounts.organizations.models import Membership
 from accounts.outbox.models import OutgoingMail
 from accounts.privacy.admin import buttons
 from accounts.transfer.models import ImportedUser
@@ -51,7 +52,7 @@ class UserPage(Tabbed):
     more_pages: ClassVar[list[Callable[[Any], URLPattern]]] = []
     #: What says where such a page is and what its link is called, of a request and a person; None: not offered.
     more_links: ClassVar[list[Callable[[HttpRequest, User], tuple[str, str] | None]]] = []
-    status_fields = ("standing", "verified_address", "accepted_terms", "mail_state")
+    status_fields = ("standing", "verified_address", "accepted_terms", "mail_state", "memberships_here")
     way_fields = ("password_state", "second_factor", "identities")
 
     @display(description="account")
@@ -106,6 +107,16 @@ class UserPage(Tabbed):
             return "No"
         when = f"on {moment(found.run.started_at)}" if found.run else "at the first sign-in"
         return f"Imported from {found.source}, id {found.external_id}, {when}"
+
+    @display(description="organizations")
+    def memberships_here(self, user: User) -> str | SafeString:
+        """Return what the person is a member of, with the role, linked to the membership. One query."""
+        found = Membership.objects.filter(user=user.pk).select_related("organization").order_by("organization__name")
+        lines = (
+            (reverse("admin:accounts_membership_change", args=[one.pk]), one.organization.name, one.role)
+            for one in found
+        )
+        return format_html_join(mark_safe("<br>"), '<a href="{}">{}</a>, {}', lines) or "None"
 
     @display(description="mail")
     def mail_state(self, user: User) -> str | SafeString:

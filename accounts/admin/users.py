@@ -28,6 +28,7 @@ from accounts.admin.user_page import UserPage
 from accounts.audit.recording import Event
 from accounts.errors import UserProtected
 from accounts.mfa import factors
+from accounts.organizations import rules as organization_rules
 from accounts.passwords import breached as breached_passwords
 from accounts.passwords import breached_service, formats
 from accounts.privacy import admin as admin_deletions
@@ -229,6 +230,8 @@ class UserAdmin(CheckedSelection, ProtectedDelete, UserPage, Audited, DjangoUser
         hidden = {"email"} if obj.is_being_deleted else set()
         if not self.has_change_permission(request, obj):
             hidden.add("password")
+        if not organization_rules.enabled():
+            hidden.add("memberships_here")
         return [
             (title, {**one, "fields": [name for name in one["fields"] if name not in hidden]}) for title, one in shown
         ]

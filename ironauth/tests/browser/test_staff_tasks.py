@@ -20,6 +20,7 @@ from accounts.federation.secrets import seal_into
 from accounts.invitations.models import Invitation
 from accounts.lockout import throttling
 from accounts.mfa.kept_devices.models import KeptDevice
+from accounts.organizations.models import Membership, Organization
 from accounts.outbox.models import OutgoingMail
 from accounts.privacy.models import PendingDeletion
 from accounts.users.models import User
@@ -187,6 +188,8 @@ def everything(root: User) -> None:
     later = clock.now() + timedelta(days=1)
     KeptDevice.objects.create(user=pia, digest="0" * 64, epoch=0, user_agent="Firefox/140.0", expires_at=later)
     Invitation.objects.create(email="new@example.com", email_key="new@example.com", invited_by=root, expires_at=later)
+    acme = Organization.objects.create(name="Acme", slug="acme")
+    Membership.objects.create(organization=acme, user=pia, role="owner")
     OutgoingMail.objects.create(kind="password_changed", recipient=pia.email, user=pia, tries=9, failed_at=clock.now())
     client = make_client(name="The portal of everything")[0]
     ApiResource.objects.create(identifier="https://api.example.com/reports", name="Reports", scopes=["reports:read"])
