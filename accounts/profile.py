@@ -101,14 +101,6 @@ class Profile(models.Model):
         abstract = True
 
 
-def named(word: str) -> models.Q:
-    """Return the condition that one of the names of a person contains ``word``, without regard to case."""
-    found = models.Q(name__has_part=word)
-    for field in ("given_name", "family_name", "preferred_username"):
-        found |= models.Q(**{f"{field}__has_part": word})
-    return found
-
-
 def normalise(user: Profile) -> None:
     """Bring the names of a user into the form that is stored."""
     for field in ("name", *FIELDS):

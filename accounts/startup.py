@@ -4,9 +4,11 @@ from typing import Final
 
 from django.core import checks
 
-from accounts import signals
+from accounts import search, signals
 from accounts.admin.access import sign_in as admin_sign_in
 from accounts.admin.access import step_up as admin_step_up
+from accounts.audit import checks as audit_checks
+from accounts.audit import partitions
 from accounts.email.code_method import EmailCodeMethod
 from accounts.federation import registration as federation
 from accounts.invitations import registration as invitations
@@ -36,6 +38,8 @@ def connect() -> None:
     reauthentication.register(PasswordMethod())
     reauthentication.register(SecondFactorMethod())
     checks.register(brand.check_accent)
+    checks.register(search.check_indexes, checks.Tags.database)
+    checks.register(audit_checks.check_partitions, checks.Tags.database)
     checks.register(mail_checks.check_mail, checks.Tags.security, deploy=True)
     signals.connect()
     federation.register()
@@ -47,6 +51,7 @@ def connect() -> None:
     admin_step_up.connect()
     on_startup(load_common_passwords)
     on_startup(breached.open_at_start)
+    on_startup(partitions.make_ahead_at_start)
     on_startup(mail_delivery.start)
     on_shutdown(mail_delivery.stop)
     on_shutdown(breached_service.close)

@@ -7,6 +7,7 @@ Exit status: 0 measured; 1 an answer was wrong or missing; 2 something did not s
 import os
 import sys
 import tempfile
+from argparse import Namespace
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -42,6 +43,8 @@ EXPERIMENTS = {
         (POSTGRES, REDIS, "C compiler", "package index"),
     ),
     "pauses": Entry("the garbage collector's pauses with 50,000 live tokens in a worker"),
+    "people": Entry("people searched for and filtered, a thousand and millions (--size)", (POSTGRES,)),
+    "trail": Entry("the audit trail: bytes an event, a month dropped, a table partitioned (--size)", (POSTGRES,)),
     "upstream": Entry("three requests of a sign-in with another provider: CPU time"),
 }
 
@@ -55,6 +58,7 @@ class Lab:
     stack: ExitStack
     quick: bool
     say: Callable[[str], None]
+    size: int = 0  # rows asked for, of an experiment that fills a database; 0: its own choice
 
     @property
     def rounds(self) -> int:
@@ -89,6 +93,7 @@ def main() -> int:
     parser = runner.parser("lab", __doc__, quick="one short round")
     parser.add_argument("names", nargs="*", metavar="experiment", help="see --list")
     parser.add_argument("--list", action="store_true", help="say what there is")
+    parser.add_argument("--size", type=int, default=0, help="rows, of an experiment that fills a database")
     given = parser.parse_args()
     if given.list or not given.names:
         sys.stdout.writelines(f"{line}\n" for line in listing())
@@ -96,7 +101,7 @@ def main() -> int:
     if unknown := sorted(set(given.names) - set(EXPERIMENTS)):
         parser.error(f"unknown experiment {', '.join(unknown)}: choose from {', '.join(EXPERIMENTS)}")
     return status_of(
-        lambda: max([_run(name, quick=given.quick, update_readme=given.update_readme) for name in given.names]),
+        lambda: max([_run(name, given) for name in given.names]),
         lost=", the experiment under way was not saved",
     )
 
@@ -124,7 +129,7 @@ def find(name: str) -> Experiment:
     return cast("Experiment", module)
 
 
-def _run(name: str, *, quick: bool, update_readme: bool) -> int:
+def _run(name: str, given: Namespace) -> int:
     """Run one experiment, keep its record, and say what it found."""
     experiment = find(name)
     cores = os.sched_getaffinity(0)
@@ -134,13 +139,12 @@ def _run(name: str, *, quick: bool, update_readme: bool) -> int:
         try:
             with ExitStack() as stack:
                 folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=f"ironauth-{name}-")))
-                return experiment.measure(Lab(name, folder, stack, quick, say))
+                return experiment.measure(Lab(name, folder, stack, given.quick, say, given.size))
         finally:
             os.sched_setaffinity(0, cores)  # experiments pin themselves
 
-    return (
-        1 if runner.keep(name, experiment.HYPOTHESIS, measure, quick=quick, update_readme=update_readme).failed else 0
-    )
+    kept = runner.keep(name, experiment.HYPOTHESIS, measure, quick=given.quick, update_readme=given.update_readme)
+    return 1 if kept.failed else 0
 
 
 if __name__ == "__main__":

@@ -9,9 +9,10 @@ from uuid import UUID
 from django.conf import settings
 from django.contrib.admin.models import LogEntry
 from django.contrib.sessions.models import Session as AdminSession
-from django.db import connection, transaction
+from django.db import OperationalError, connection, transaction
 from django.db.models import Model
 
+from accounts.audit import partitions
 from accounts.audit import queries as audit_queries
 from accounts.invitations import queries as invitations
 from accounts.mfa.kept_devices import queries as kept_devices
@@ -24,6 +25,7 @@ from accounts.transfer import queries as transfer
 from ironauth.infrastructure import models as infrastructure
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.db import idempotency, single_use
+from ironauth.infrastructure.telemetry.logs import get_logger
 from tokens.clients.dynamic import queries as registrations
 from tokens.keys import units as key_rotation
 from tokens.oauth import expiry, unused_clients
@@ -96,7 +98,8 @@ def purge_expired(*, batch: int = DEFAULT_BATCH, keep_s: int = SESSION_KEEP_S) -
         email_tokens=_in_batches(lambda rows: email_tokens.purge(before=clock.now(), batch=rows), batch),
         mails=_in_batches(lambda rows: outbox.purge_failed(batch=rows), batch),
         invitations=_in_batches(lambda rows: invitations.purge(batch=rows), batch),
-        audit_events=_in_batches(lambda rows: audit_queries.delete_batch(audited_before, size=rows), batch),
+        audit_events=_purge_audit_partitions(audited_before)
+        + _in_batches(lambda rows: audit_queries.delete_batch(audited_before, size=rows), batch),
         admin_log=_in_batches(lambda rows: _purge_admin_log(audited_before, rows), batch),
         used_once=_in_batches(lambda rows: single_use.purge(batch=rows), batch),
         idempotency_keys=_in_batches(lambda rows: idempotency.purge(batch=rows), batch),
@@ -161,6 +164,16 @@ def purge_batch(before: datetime, *, after: UUID, batch: int) -> tuple[int, UUID
         # published when it came; delete() would publish it once more.
         deleted = Session.objects.over(before).filter(pk__in=ids)._raw_delete("default")  # noqa: SLF001 - no signals, no loading
     return deleted, ids[-1]
+
+
+def _purge_audit_partitions(before: datetime) -> int:
+    """Make the months of the trail that come next, and drop those that are old; return how many events, estimated."""
+    try:
+        partitions.make_ahead(connection)
+        return partitions.drop_old(connection, before)
+    except OperationalError as error:  # locked all the time: the next run tries again
+        get_logger().warning("audit_partitions_missing", cause=type(error).__name__)
+        return 0
 
 
 def _purge_admin_sessions(batch: int) -> int:

@@ -5,14 +5,12 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, date, datetime, time, timedelta
-from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 from django.contrib import admin
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.admin.views.main import ALL_VAR, ERROR_FLAG, PAGE_VAR, SEARCH_VAR, ChangeList
 from django.core.exceptions import PermissionDenied
-from django.core.paginator import Paginator
 from django.db.models import Q, QuerySet, Value
 from django.db.models.functions import Coalesce
 from django.http import Http404, HttpRequest, HttpResponseRedirect, StreamingHttpResponse
@@ -33,14 +31,13 @@ from accounts.audit.exporting import Format
 from accounts.audit.models import AuditEvent
 from accounts.audit.recording import MAX_DETAIL, Outcome
 from accounts.users.models import User
-from ironauth.infrastructure.admin.lists import KnownValues
+from ironauth.infrastructure.admin.lists import CountedPages, KnownValues
 from ironauth.infrastructure.admin.read_only import ReadOnly, breakable
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.ids import first_id_at
 from ironauth.infrastructure.db import networks
 
 SEE_CLIENTS: Final = "tokens.view_oauthclient"
-COUNTED: Final = 10_000  # events; counting a million for the sake of a page number takes longer than the page
 MAX_FOUND: Final = 50  # people whose address or name has what is searched for
 _EXPORT: Final = "accounts_auditevent_export"  # the name of its address
 THEMSELVES: Final = "themselves"  # who did something to their own account
@@ -87,17 +84,6 @@ FIELDS_ASKED: Final = {
     "since": FilterField("From this day (UTC)", _day, "date"),
     "until": FilterField("To this day, inclusive", _after_day, "date"),
 }
-
-
-class _Limited(Paginator):  # type: ignore[type-arg] # Django's is not generic at run time
-    """Pages of the newest events only; older ones are found by filters."""
-
-    @cached_property
-    def count(self) -> int:
-        """Return how many events there are, as far as they are counted."""
-        events: Any = self.object_list
-        count: int = events.order_by()[:COUNTED].count()
-        return count
 
 
 class _Trail(ChangeList):
@@ -273,7 +259,7 @@ class AuditEventAdmin(ReadOnly, admin.ModelAdmin):  # type: ignore[type-arg] # D
     sortable_by = ()
     ordering = ("-id",)
     list_per_page = 50
-    paginator = _Limited
+    paginator = CountedPages
     show_full_result_count = False  # counting millions of rows is what makes an admin list slow
     show_facets = admin.ShowFacets.NEVER  # so does counting them for every filter
     fields = FIELDS

@@ -35,7 +35,7 @@ from accounts.privacy import admin as admin_deletions
 from accounts.staff import units as staff_units
 from accounts.users import rules
 from accounts.users.models import User
-from ironauth.infrastructure.admin.lists import CheckedSelection, KnownValues
+from ironauth.infrastructure.admin.lists import CheckedSelection, CountedPages, KnownValues
 from ironauth.infrastructure.admin.tabs import Tab
 from ironauth.infrastructure.core.errors import DomainError, PermissionDenied
 from ironauth.infrastructure.telemetry.logs import get_logger
@@ -190,9 +190,10 @@ class UserAdmin(CheckedSelection, ProtectedDelete, UserPage, Audited, DjangoUser
         admin_deletions.PendingFilter,
     )
     search_fields = ("email_key__contains", "name")  # what get_search_results does; without it there is no field
-    search_help_text = "Part of the e-mail address, or of the name"
+    search_help_text = "Part of the e-mail address, or of a name; one or two letters: how it begins"
     ordering = ("-created_at",)
     list_per_page = 50
+    paginator = CountedPages
     show_full_result_count = False  # counting every user is what makes a long list slow
     show_facets = admin.ShowFacets.NEVER  # so does counting them for every filter
     filter_horizontal = ("groups", "user_permissions")

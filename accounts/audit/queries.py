@@ -10,6 +10,7 @@ from django.db.models import Q
 from django.db.models.functions import Coalesce
 
 from accounts import email_address as emails
+from accounts.audit import partitions
 from accounts.audit.indexed import Detail, TextRange, text_range
 from accounts.audit.models import AuditEvent
 from accounts.audit.outputs import AuditEventOut, AuditExportOut
@@ -138,12 +139,15 @@ def between(
 def delete_batch(before: datetime, *, size: int) -> int:
     """Delete the ``size`` oldest events of before ``before``; return how many there were. Two queries.
 
-    The database refuses those younger than ``triggers.LOCKED_DAYS``: ``IntegrityError``, and none is deleted.
+    The database refuses those younger than ``triggers.LOCKED_DAYS``: ``IntegrityError``, and none is deleted. Where the
+    table has partitions, events of a month stay until all of it goes (``partitions.drop_old``).
 
     Args:
         before: Only events of an earlier time are deleted.
         size: How many events at most.
     """
+    if partitions.is_partitioned(connection):
+        return partitions.delete_rows(connection, before, size=size)
     due = AuditEvent.objects.filter(id__lt=first_id_at(before)).order_by("id")
     ids = list(due.values_list("id", flat=True)[:size])
     return _DELETE.run(before=ids[-1]) if ids else 0

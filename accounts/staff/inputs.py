@@ -39,12 +39,18 @@ def _network(text: str) -> None:
         ) from error
 
 
+_SEARCHED: Final = (
+    "Words of the e-mail address or the names; all must occur. One of three characters or more is found anywhere, "
+    "a shorter one where the address or a word of a name begins."
+)
+
+
 class UserListInput(ListInput):
     """Query of ``GET /users``."""
 
     places = MappingProxyType({ordering: ordering for ordering in _ORDERING_CHOICES})
 
-    search = SearchField(most=names.MAX_LENGTH, help_text="Words of the e-mail address or the names; all must occur.")
+    search = SearchField(most=names.MAX_LENGTH, help_text=_SEARCHED)
     is_active = serializers.BooleanField(required=False, allow_null=True, default=None)
     is_staff = serializers.BooleanField(required=False, allow_null=True, default=None)
     being_deleted = serializers.BooleanField(

@@ -64,7 +64,7 @@ _HELD: Final = CompiledOfMany(
 
 
 def users_page(filters: Mapping[str, Any]) -> Page[UserOut]:
-    """Return one page of users; ``filters`` are those of ``inputs.UserListInput``. Two queries."""
+    """Return one page of users; ``filters`` are those of ``inputs.UserListInput``. Two queries, three with a role."""
     users, leaving = User.objects.get_queryset(), filters.get("being_deleted")
     if leaving is not None:
         users = users.filter(pending_deletion__isnull=not leaving)
@@ -74,7 +74,8 @@ def users_page(filters: Mapping[str, Any]) -> Page[UserOut]:
         if filters.get(name) is not None:
             users = users.filter(**{name: filters[name]})
     if role := filters.get("role"):
-        users = users.filter(groups__name=role)
+        # By its id: Postgres knows how many people have this one, and finds few by the role, many by the order.
+        users = users.filter(groups__in=list(Group.objects.filter(name=role).order_by().values_list("pk", flat=True)))
     ordering = filters["ordering"]
     cursor = cursor_of(filters, ordering)
     if cursor is None and not filters.keys() & _FILTERS:

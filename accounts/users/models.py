@@ -14,7 +14,7 @@ from django.utils.crypto import salted_hmac
 from django.utils.translation import gettext_lazy as _
 
 from accounts import email_address as emails
-from accounts import names, profile
+from accounts import names, profile, search
 from accounts.audit import recording as audit
 from accounts.outbox import tokens as email_tokens
 from accounts.passwords import formats
@@ -24,7 +24,6 @@ from accounts.users.invariants import sub_tag
 from ironauth.infrastructure.cache.invalidation import invalidate
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.ids import new_id
-from ironauth.infrastructure.db import folding  # noqa: F401 - registers the lookup of parts of names
 from ironauth.infrastructure.telemetry.logs import get_logger
 
 #: Fields whose change may end sessions or unverify the address: the stored row is compared before they are written.
@@ -78,18 +77,13 @@ class UserQuerySet(models.QuerySet["User"]):
         return super().bulk_create(users, *args, **kwargs)
 
     def search(self, text: str) -> "UserQuerySet":
-        """Return the users whose address or names contain every word of ``text``, without regard to case."""
-        found = self
-        for word in text.split():
-            found = found.filter(Q(email_key__contains=emails.fold(word)) | profile.named(word))
-        return found
+        """Return the users whose address or names have every word of ``text`` (``search.has``)."""
+        return self.filter(*(search.has(word) for word in search.words(text)))
 
     def search_leaving(self, text: str) -> "UserQuerySet":
         """Do the same for people who are being deleted, by the addresses they had."""
-        found = self
-        for word in text.split():
-            found = found.filter(Q(pending_deletion__email__has_part=word) | profile.named(word))
-        return found
+        columns = ("pending_deletion__email", *search.COLUMNS[1:])
+        return self.filter(*(search.has(word, *columns) for word in search.words(text)))
 
     def upgrade_hash(self, user_id: uuid.UUID, old: str, new: str) -> bool:
         """Store a costlier hash of the *same* password: no session ends; nothing happens if ``old`` has changed."""
@@ -251,9 +245,20 @@ class User(AbstractBaseUser, PermissionsMixin, profile.Profile):
             ("sign_in_as", "Can sign in as a person for support"),
         )
         indexes = (
-            # The staff list's default order, and its order by name; e-mail has its unique index.
+            # The staff list's orders (e-mail has its unique index), and the few that it is filtered for.
             models.Index(fields=("-created_at", "-id"), name="accounts_user_created"),
             models.Index(fields=("name", "id"), name="accounts_user_name"),
+            models.Index(
+                fields=("-created_at", "-id"),
+                name="accounts_user_staff",
+                condition=Q(is_staff=True) | Q(is_superuser=True),
+            ),
+            models.Index(fields=("-created_at", "-id"), name="accounts_user_off", condition=Q(is_active=False)),
+            models.Index(
+                fields=("-created_at", "-id"),
+                name="accounts_user_flagged",
+                condition=Q(must_change_password=True) | Q(password_flagged_at__isnull=False),
+            ),
         )
 
     def __str__(self) -> str:

@@ -105,7 +105,12 @@ def site_environment(folder: Path, *, port: int, hash_threads: int) -> dict[str,
 
 
 def prepare(
-    arguments: Sequence[str], environment: Mapping[str, str], *, folder: Path = ROOT, python: str = sys.executable
+    arguments: Sequence[str],
+    environment: Mapping[str, str],
+    *,
+    folder: Path = ROOT,
+    python: str = sys.executable,
+    limit_s: float = SET_UP_S,
 ) -> str:
     """Run a Python command on the site (``["manage.py", "migrate"]``) and return what it prints.
 
@@ -114,6 +119,7 @@ def prepare(
         environment: of the site.
         folder: of the code, where it is not this repository.
         python: that runs it.
+        limit_s: longest that it may take, in seconds.
 
     Raises:
         StartError: it failed; the message has its output.
@@ -124,7 +130,7 @@ def prepare(
         env=environment,
         capture_output=True,
         text=True,
-        timeout=SET_UP_S,
+        timeout=limit_s,
         check=False,
     )
     if done.returncode:

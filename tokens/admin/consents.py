@@ -12,7 +12,7 @@ from accounts.acts.change import BATCH
 from accounts.admin import search
 from accounts.users.models import User
 from ironauth.infrastructure.admin.actions import CONFIRMED, SHOWN, admin_action, ask, holds, is_danger
-from ironauth.infrastructure.admin.lists import CheckedSelection
+from ironauth.infrastructure.admin.lists import CheckedSelection, CountedPages
 from ironauth.infrastructure.admin.read_only import breakable, moment
 from tokens.admin.client_acts import caller_of
 from tokens.admin.read_only import ReadOnly, note
@@ -36,6 +36,7 @@ class ConsentAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: ignor
     search_help_text = "Part of a person's e-mail address or name"
     ordering = ("-created_at",)
     list_per_page = 50
+    paginator = CountedPages
     show_full_result_count = False  # as in the other lists
     show_facets = admin.ShowFacets.NEVER
     fields = FIELDS

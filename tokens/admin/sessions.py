@@ -19,7 +19,7 @@ from accounts.acts.change import BATCH
 from accounts.admin.users import UserAdmin
 from accounts.audit import recording as audit
 from ironauth.infrastructure.admin.actions import CONFIRMED, SHOWN, admin_action, ask, holds, is_danger
-from ironauth.infrastructure.admin.lists import CheckedSelection, KnownValues
+from ironauth.infrastructure.admin.lists import CheckedSelection, CountedPages, KnownValues
 from ironauth.infrastructure.admin.read_only import moment
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.user_agents import short_name
@@ -95,6 +95,7 @@ class SessionAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: ignor
     search_help_text = "E-mail address, or an exact IP address"
     date_hierarchy = "created_at"
     list_select_related = ["user__pending_deletion"]
+    paginator = CountedPages
     show_full_result_count = False  # counting millions of rows is what makes an admin list slow
     show_facets = admin.ShowFacets.NEVER  # so does counting them for every filter
     fields = SESSION_FIELDS

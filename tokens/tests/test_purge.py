@@ -9,9 +9,14 @@ import pytest
 from django.contrib.admin.models import CHANGE, LogEntry
 from django.contrib.sessions.models import Session as AdminSession
 from django.core.management import CommandError, call_command
+from django.db import connection
 from django.test import Client
 from pytest_django import Settings
 
+from accounts.audit import partitions
+from accounts.audit import recording as audit
+from accounts.audit.models import AuditEvent
+from accounts.audit.recording import Event
 from accounts.privacy import units as deletions
 from accounts.privacy.units import PurgedAccounts
 from accounts.transfer.models import LeftAddress
@@ -183,3 +188,18 @@ def test_nothing_to_do(db: None) -> None:
         clients=0,
         registration_tokens=0,
     )
+
+
+@pytest.mark.only_postgres
+def test_it_drops_the_months_of_the_trail_that_are_old(settings: Settings) -> None:
+    """Half a year later this month is gone as a whole, and the months to come have partitions."""
+    settings.IRONAUTH_AUDIT_KEEP_DAYS = 30
+    audit.record(Event.SIGN_UP)
+    first = {one.name for one in partitions.partitions(connection)}
+    with clock.shifted(200 * 86_400):
+        purge_expired()
+        now = clock.now()
+        left = {one.name for one in partitions.partitions(connection)}
+    assert f"{partitions.TABLE}_p{now:%Y_%m}" in left
+    assert len(left & first) == 1
+    assert not AuditEvent.objects.exists()

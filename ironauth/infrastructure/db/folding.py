@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 
 from django.db import connections
 from django.db.backends.signals import connection_created
-from django.db.models import CharField, TextField
+from django.db.models import CharField, Func, TextField
 from django.db.models.lookups import IContains
 
 _FUNCTION: Final = "ironauth_has_part"
@@ -27,13 +27,34 @@ class HasPart(IContains):
         """Return the condition by letters of all languages; without ICU by those of the database's locale."""
         column, params = self.process_lhs(compiler, connection)
         pattern = f"%{connection.ops.prep_for_like_query(self.rhs)}%"
-        collate = f' COLLATE "{_COLLATION}"' if _has_collation(connection.alias) else ""
-        return f"UPPER({column}::text{collate}) LIKE UPPER(%s::text{collate})", [*params, pattern]
+        return f"{folded(column, connection.alias)} LIKE {folded('%s', connection.alias)}", [*params, pattern]
 
     def as_sqlite(self, compiler: Any, connection: Any) -> tuple[str, list[Any]]:
         """Return the condition with the function that each connection gets."""
         column, params = self.process_lhs(compiler, connection)
         return f"{_FUNCTION}({column}, %s)", [*params, str(self.rhs).casefold()]
+
+
+class Joined(Func):
+    """The texts of several columns in one, with a space before each: one condition, and one index, looks at all.
+
+    A part without a space is found within one column. A part that begins with a space begins a word.
+    """
+
+    output_field = TextField()
+    template = "(' ' || %(expressions)s)"
+    arg_joiner = " || ' ' || "
+
+
+def folded(text: str, alias: str) -> str:
+    """Return the SQL of a text as Postgres compares it; an index over this expression serves the lookup.
+
+    Args:
+        text: SQL of a text: a column, an expression in brackets, a placeholder.
+        alias: The alias of the database.
+    """
+    collate = f' COLLATE "{_COLLATION}"' if _has_collation(alias) else ""
+    return f"UPPER({text}::text{collate})"
 
 
 @lru_cache
