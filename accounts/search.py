@@ -6,10 +6,10 @@ from django.core.checks import CheckMessage
 from django.core.checks import Warning as CheckWarning
 from django.db import DatabaseError, connections
 from django.db.migrations.recorder import MigrationRecorder
-from django.db.models.expressions import Combinable
+from django.db.models import Q
 
 from accounts import names
-from ironauth.infrastructure.db.folding import HasPart, Joined
+from ironauth.infrastructure.db.folding import HasPart, Joined, Unindexed
 from ironauth.infrastructure.db.text_index import PART_CHARACTERS, TextIndex, is_there
 
 #: The columns that are looked at, of each person.
@@ -30,17 +30,23 @@ def words(text: str) -> list[str]:
     return names.normalise(text).split()
 
 
-def has(word: str, *columns: str | Combinable) -> HasPart:
+def has(word: str, *columns: str) -> Q:
     """Return the condition that a column has ``word``, without regard to case.
 
-    A word of one or two characters has to begin the text of a column, or a word in it: no index finds less.
+    A word of one or two characters has to begin the text of a column, or a word in it: no index finds less. A whole
+    address is looked for by what is before its @, since an index would go through everybody of the same domain.
 
     Args:
         word: Without white space.
         *columns: Names of columns; those of a person by default.
     """
-    part = word if len(word) >= PART_CHARACTERS else f" {word}"
-    return HasPart(Joined(*(columns or COLUMNS)), part)
+    texts = Joined(*(columns or COLUMNS))
+    if len(word) < PART_CHARACTERS:
+        return Q(HasPart(texts, f" {word}"))
+    local, at, domain = word.partition("@")
+    if at and domain and len(local) >= PART_CHARACTERS:
+        return Q(HasPart(texts, local), HasPart(Unindexed(texts), word))
+    return Q(HasPart(texts, word))
 
 
 def check_indexes(app_configs: Any, databases: Any = None, **kwargs: Any) -> list[CheckMessage]:  # noqa: ARG001 - Django's signature

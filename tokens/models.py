@@ -2,7 +2,7 @@
 
 from tokens.clients.dynamic.models import Registration, RegistrationToken
 from tokens.clients.fetched.models import ClientLogo
-from tokens.clients.models import OAuthClient, OAuthClientSecret
+from tokens.clients.models import EndingClient, OAuthClient, OAuthClientSecret
 from tokens.details.models import DetailType
 from tokens.keys.models import SigningKey
 from tokens.keys.pairwise import PairwiseSalt
@@ -18,6 +18,7 @@ __all__ = [
     "Consent",
     "DetailType",
     "DeviceGrant",
+    "EndingClient",
     "KnownDevice",
     "LogoutNotice",
     "OAuthClient",

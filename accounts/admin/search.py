@@ -24,7 +24,7 @@ def people(queryset: QuerySet[User], term: str) -> QuerySet[User]:
         term: As typed.
     """
     for word in search.words(term):
-        queryset = queryset.filter(Q(search.has(word)) | _leaving(word, queryset.db))
+        queryset = queryset.filter(search.has(word) | _leaving(word, queryset.db))
     return queryset
 
 

@@ -49,6 +49,18 @@ def test_a_word_is_found_within_one_column() -> None:
     assert _found("com\tberta") == _found("example.com\u3000ber") == {"anna@example.com"}
 
 
+def test_a_whole_address_is_found_and_none_of_another_domain() -> None:
+    """What is before the @ finds them, and all of it has to be there."""
+    for domain in ("example.com", "example.org", "xample.com"):
+        _person(f"carla.olsen@{domain}")
+    _person("carla@example.com")
+    assert _found("Carla.Olsen@Example.COM") == {"carla.olsen@example.com"}
+    assert _found("sen@example.") == {"carla.olsen@example.com", "carla.olsen@example.org"}
+    assert _found("olsen@") == {f"carla.olsen@{domain}" for domain in ("example.com", "example.org", "xample.com")}
+    assert _found("a@xa") == set()
+    assert _found("n@xa") == {"carla.olsen@xample.com"}
+
+
 def test_a_name_is_searched_in_the_form_it_is_stored_in() -> None:
     """A letter and its accent apart find the letter with the accent."""
     _person("carla@example.com", "M\u00fcller")

@@ -16,8 +16,9 @@ from tokens.admin import client_presets
 from tokens.admin.client_snippets import snippets
 from tokens.admin.read_only import note
 from tokens.clients import units as client_units
+from tokens.clients.errors import SessionsEnding
 from tokens.clients.fetched import logos
-from tokens.clients.models import OAuthClient, OAuthClientSecret
+from tokens.clients.models import EndingClient, OAuthClient, OAuthClientSecret
 from tokens.rights import CHANGE_CLIENTS
 
 if TYPE_CHECKING:
@@ -118,7 +119,8 @@ class ClientActs(Tabbed):
                 if ended is not None:
                     note(request, [client], "Disabled.", action="disable_client")
             sessions = "1 session" if ended == 1 else f"{ended or 0:,} sessions"
-            self.message_user(request, f"{client.name} is disabled; {sessions} ended.", messages.SUCCESS)
+            more = " The others are ending: its state says how many have." if _is_ending(client_id) else ""
+            self.message_user(request, f"{client.name} is disabled; {sessions} ended.{more}", messages.SUCCESS)
         return HttpResponseRedirect(page_of(client_id))
 
     @page_act(danger=False)
@@ -126,9 +128,13 @@ class ClientActs(Tabbed):
         """Let the client sign people in again."""
         client = self._for(request, client_id, "change")
         if request.method == "POST":
-            with transaction.atomic():
-                if client_units.enable(client_id, actor_id=caller_of(request)):
-                    note(request, [client], "Enabled.", action="enable_client")
+            try:
+                with transaction.atomic():
+                    if client_units.enable(client_id, actor_id=caller_of(request)):
+                        note(request, [client], "Enabled.", action="enable_client")
+            except SessionsEnding as refused:
+                self.message_user(request, refused.detail, messages.ERROR)
+                return HttpResponseRedirect(page_of(client_id))
             self.message_user(request, f"{client.name} is enabled.", messages.SUCCESS)
         return HttpResponseRedirect(page_of(client_id))
 
@@ -195,3 +201,7 @@ def _newest(client: OAuthClient) -> str:
     """Return the id of the client's newest secret, "" without one."""
     newest = OAuthClientSecret.objects.filter(client=client).order_by("-created_at", "-id").first()
     return str(newest.pk) if newest else ""
+
+
+def _is_ending(client_id: UUID) -> bool:
+    return EndingClient.objects.filter(pk=str(client_id)).exists()

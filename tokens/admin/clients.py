@@ -189,8 +189,12 @@ class OAuthClientAdmin(CheckedSelection, MadeOnce, ClientActs, admin.ModelAdmin)
 
     @admin.display(description="state", ordering="disabled_at")
     def state(self, client: OAuthClient) -> str:
-        """Return whether the client is disabled, and since when."""
-        return "Enabled" if client.disabled_at is None else f"Disabled {moment(client.disabled_at)}"
+        """Return whether the client is disabled, since when, and how many sessions have ended while others are to."""
+        if client.disabled_at is None:
+            return "Enabled"
+        ending = client.sessions_ending
+        more = "" if ending is None else f"; its sessions are ending, {ending:,} so far"
+        return f"Disabled {moment(client.disabled_at)}{more}"
 
     @admin.display(description="live sessions")
     def sessions(self, client: Any) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import ClassVar
 
-from ironauth.infrastructure.core.errors import DomainError
+from ironauth.infrastructure.core.errors import Conflict, DomainError
 
 
 class OAuthError(DomainError):
@@ -198,3 +198,11 @@ class InvalidRegistrationToken(OAuthError):
 
     def __init__(self, detail: str | None = None) -> None:
         super().__init__(detail, headers={"WWW-Authenticate": 'Bearer error="invalid_token"'})
+
+
+class SessionsEnding(Conflict):
+    """The client was disabled a moment ago: sessions of before are left, which would live again with it."""
+
+    code = "client_sessions_ending"
+    title = "Sessions are ending"
+    detail = "The client's sessions are still being ended. Enable it when they have: the client says how many have."

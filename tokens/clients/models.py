@@ -263,6 +263,15 @@ class OAuthClient(models.Model):
         return self.origin != self.Origin.STAFF and self.verified_at is None
 
     @property
+    def sessions_ending(self) -> int | None:
+        """How many of its sessions have ended so far, while they are being ended; None otherwise.
+
+        1 query for a disabled client.
+        """
+        rows = EndingClient.objects.filter(pk=str(self.pk)) if self.disabled_at is not None else None
+        return rows.values_list("ended", flat=True).first() if rows is not None else None
+
+    @property
     def public_id(self) -> str:
         """The ``client_id`` by which it names itself, and others it."""
         return self.document_url or str(self.pk)
@@ -292,6 +301,25 @@ def _including(field: str, kwargs: dict[str, Any]) -> dict[str, Any]:
 def _publish_deletion(instance: OAuthClient, **_: Any) -> None:
     """Publish the end of a client that is about to be deleted."""
     invalidate(client_tag(str(instance.pk)))
+
+
+class EndingClient(models.Model):
+    """A client whose sessions are being ended, a batch at a time (``sessions.ends.of_clients``); gone with the last.
+
+    It refers to no client, since one that was deleted has sessions to be ended too.
+
+    Attributes:
+        after: The last session that was looked at; None before the first.
+        ended: How many sessions have ended so far.
+    """
+
+    client_id = models.CharField(max_length=64, primary_key=True)
+    after = models.UUIDField(null=True)
+    ended = models.PositiveBigIntegerField(default=0)
+    began_at = models.DateTimeField(default=clock.now)
+
+    def __str__(self) -> str:
+        return self.client_id
 
 
 class OAuthClientSecret(models.Model):

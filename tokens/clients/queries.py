@@ -16,8 +16,8 @@ from tokens.clients.models import OAuthClient
 from tokens.protocol import GrantType
 
 #: Sent with ``client`` when it is disabled, enabled again or deleted, in that transaction. What a room keeps for the
-#: client ends by its receiver (`sessions.units.end_of_client`, `oauth.expiry.end_of_client`; see `tokens.apps`),
-#: which returns how many sessions that ended (None: it keeps none).
+#: client ends by its receiver (`sessions.ends.of_clients.end_of_client`, `oauth.expiry.end_of_client`), which returns
+#: how many sessions that ended (None: it keeps none).
 client_ends: Final = Signal()
 #: Sent with ``client``, locked, when staff verify one of a stranger, in that transaction: what it shows stays as it is
 #: (`fetched.logos.settled`; see `tokens.registration`).

@@ -16,6 +16,7 @@ from accounts.audit import recording as audit
 from accounts.audit.recording import Event
 from ironauth.infrastructure.cache.invalidation import invalidate
 from ironauth.infrastructure.core import clock
+from tokens.clients.errors import SessionsEnding
 from tokens.clients.models import OAuthClient, OAuthClientSecret, client_tag, digest_of
 from tokens.clients.queries import client_ends, client_verified
 
@@ -109,11 +110,11 @@ def rotate_secret(client_id: UUID, *, expire_old_in_s: int = EXPIRE_OLD_S, actor
 
 @transaction.atomic
 def disable(client_id: UUID, *, actor_id: UUID | None = None) -> int | None:
-    """Refuse the client and whatever it holds from now on; return how many sessions that ended.
+    """Refuse the client and whatever it holds from now on; return how many sessions that ended at once.
 
     None when it was disabled before. Its sessions end by the signal ``client_ends``, which ``tokens.apps`` connects to
-    ``tokens.sessions.units.end_of_client``. Other workers hear of it within IRONAUTH_L1_MAX_STALE_S. One
-    statement over its sessions, however many.
+    ``tokens.sessions.ends.of_clients``: many go on ending afterwards, and ``sessions_ending`` says how many have. Other
+    workers hear of it within IRONAUTH_L1_MAX_STALE_S.
 
     Args:
         client_id: The client.
@@ -128,7 +129,8 @@ def disable(client_id: UUID, *, actor_id: UUID | None = None) -> int | None:
     client.disabled_at = clock.now()
     client.save(update_fields=["disabled_at"])
     ended = _end_everything(client)
-    _record(Event.CLIENT_DISABLED, client, actor_id, sessions=ended)
+    more = {} if client.sessions_ending is None else {"complete": False}
+    _record(Event.CLIENT_DISABLED, client, actor_id, sessions=ended, **more)
     return ended
 
 
@@ -143,12 +145,15 @@ def enable(client_id: UUID, *, actor_id: UUID | None = None) -> bool:
         actor_id: The member of staff; None for a command.
 
     Raises:
+        SessionsEnding: (409) Its sessions have not all ended yet: those left would live again.
         OAuthClient.DoesNotExist: There is no such client.
     """
     client = OAuthClient.objects.select_for_update().get(pk=client_id)
     if client.disabled_at is None:
         return False
-    _end_everything(client)
+    if client.sessions_ending is not None:
+        raise SessionsEnding
+    _end_everything(client, at_once=True)
     client.disabled_at = None
     client.save(update_fields=["disabled_at"])
     _record(Event.CLIENT_ENABLED, client, actor_id)
@@ -193,12 +198,12 @@ def verify(client_id: UUID, *, actor_id: UUID | None = None) -> bool:
     return True
 
 
-def _end_everything(client: OAuthClient) -> int:
-    """End the client's sessions and whatever is under way; return how many sessions there were.
+def _end_everything(client: OAuthClient, *, at_once: bool = False) -> int:
+    """End the client's sessions and whatever is under way; return how many sessions ended now.
 
     The caller publishes the client, by whose tag all its tokens are known.
     """
-    answers: Sequence[tuple[object, Any]] = client_ends.send(sender=OAuthClient, client=client)
+    answers: Sequence[tuple[object, Any]] = client_ends.send(sender=OAuthClient, client=client, at_once=at_once)
     return sum(ended or 0 for _, ended in answers)
 
 

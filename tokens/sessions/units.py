@@ -25,7 +25,6 @@ from ironauth.infrastructure.core.errors import NotAuthenticated
 from ironauth.infrastructure.crypto.master_keys import newest_master_key_id
 from ironauth.infrastructure.db.compiled import CompiledSelect, Param
 from ironauth.infrastructure.http.client_context import ClientContext
-from tokens.clients.models import OAuthClient
 from tokens.sessions import ending, refresh_token
 from tokens.sessions import queries as session_queries
 from tokens.sessions.models import BY_PASSWORD, FIRST_PARTY_CLIENT, FIRST_PARTY_SCOPE, Session
@@ -313,16 +312,3 @@ def _longest_unused(oldest_first: Iterable[_Held], count: int) -> list[UUID]:
     while len(chosen) < count and any(by_client.values()):
         chosen.append(max(by_client.values(), key=len).pop(0))
     return chosen
-
-
-def end_of_client(*, client: OAuthClient, **_: object) -> int:
-    """End the sessions of a client, and return how many; a receiver of ``clients.queries.client_ends``. 1 query.
-
-    Nothing is published: every token of the client has its tag.
-
-    Args:
-        client: The client that is disabled or deleted.
-        **_: What else the signal brings.
-    """
-    sessions = Session.objects.filter(client_id=str(client.pk))
-    return sessions.revoke(Session.RevokeReason.ENDED_BY_STAFF, clock.now())

@@ -35,7 +35,7 @@ _GROUPS: Final = (
     {"password_changed", "password_change_required"},
     {"last_way_in", "last_superuser", "provider_enabled"},
     {"mfa_already_enabled", "mfa_not_started", "mfa_not_enabled"},
-    {"client_has_no_secret", "client_secret_replaced"},
+    {"client_has_no_secret", "client_secret_replaced", "client_sessions_ending"},
     {"user_protected", "role_protected", "role_taken"},
     {"nothing_to_do", "deletion_pending", "user_protected"},
     {"oauth-invalid_request", "oauth-unsupported_grant_type", "oauth-unsupported_response_type"},

@@ -46,6 +46,13 @@ class Joined(Func):
     arg_joiner = " || ' ' || "
 
 
+class Unindexed(Func):
+    """A text as no index has it: what is asked of it is asked of the rows that another condition finds."""
+
+    output_field = TextField()
+    template = "(%(expressions)s || '')"
+
+
 def folded(text: str, alias: str) -> str:
     """Return the SQL of a text as Postgres compares it; an index over this expression serves the lookup.
 

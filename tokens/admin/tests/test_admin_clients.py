@@ -28,6 +28,7 @@ from tokens.clients.models import OAuthClient, OAuthClientSecret, client_tag, di
 from tokens.oauth.consent.tests.test_consent_views import let_in
 from tokens.oauth.models import AuthorizationCode, Consent
 from tokens.oauth.tests.material import ED25519_JWK, REDIRECT_URI, make_client, make_public_client
+from tokens.sessions.ends import of_clients
 from tokens.sessions.models import Session
 
 pytestmark = pytest.mark.django_db
@@ -247,6 +248,25 @@ def test_disabling_ends_everything(browser: Client, new_account: Callable[[], Ac
     assert clients.read_client(client.pk) is not None
     assert events() == ["client_disabled", "client_enabled"]
     assert [entry.change_message for entry in LogEntry.objects.order_by("pk")] == ["Disabled.", "Enabled."]
+
+
+@pytest.mark.storage
+def test_many_sessions_go_on_ending(
+    browser: Client, new_account: Callable[[], Account], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page says how many have ended, and does not enable the client before all have."""
+    monkeypatch.setattr(of_clients, "AT_ONCE", 1)
+    client, _ = make_client()
+    for _ in range(2):
+        let_in(new_account().id, client)
+    done = text_of(browser.post(page(client, "disable"), CONFIRMED, follow=True))
+    assert "Wiki is disabled; 1 session ended. The others are ending" in done
+    assert "its sessions are ending, 1 so far" in done
+    assert "still being ended" in text_of(browser.post(page(client, "enable"), follow=True))
+    assert clients.read_client(client.pk) is None
+    of_clients.end_all()
+    assert "so far" not in text_of(browser.get(page(client, "change")))
+    assert "Wiki is enabled." in text_of(browser.post(page(client, "enable"), follow=True))
 
 
 def test_deleting_one(browser: Client, new_account: Callable[[], Account]) -> None:

@@ -71,6 +71,7 @@ class ClientOut(msgspec.Struct, frozen=True, kw_only=True):
     verified_at: datetime | None
     created_at: datetime
     disabled_at: datetime | None
+    sessions_ending: int | None
     secrets: tuple[ClientSecretOut, ...]
 
 

@@ -17,6 +17,7 @@ from tokens.clients.administration import services
 from tokens.clients.administration.errors import NoSecret, SecretReplaced
 from tokens.clients.administration.inputs import ClientCreateInput, ClientListInput, ClientPatchInput, RotateInput
 from tokens.clients.administration.outputs import ClientOut, ClientPage, ClientSecretShown
+from tokens.clients.errors import SessionsEnding
 from tokens.rights import ADD_CLIENTS, CHANGE_CLIENTS, DELETE_CLIENTS, VIEW_CLIENTS
 
 
@@ -190,12 +191,13 @@ class ClientEnableView(StaffView):
         operation_id="clients_enable",
         summary="Enable a client",
         request=None,
-        responses={200: ClientOut, 401: StepUpRequired, 403: PermissionDenied, 404: NotFound},
+        responses={200: ClientOut, 401: StepUpRequired, 403: PermissionDenied, 404: NotFound, 409: SessionsEnding},
     )
     async def post(self, request: ApiRequest, client_id: UUID) -> ClientOut:
         """Let the client sign people in again; what was ended stays so. Scope: `clients:write`.
 
-        Doing so twice is no error. Needs a sign-in, step-up or machine's token of the last ten minutes.
+        While its sessions are still being ended, which takes minutes for a million of them, it is refused (409). Doing
+        so twice is no error. Needs a sign-in, step-up or machine's token of the last ten minutes.
         """
         step_up.require_recent(signed_in(request))
         return await services.enable_client(actor_id=caller_id(request), client_id=client_id)

@@ -16,7 +16,7 @@ from accounts.users.models import User
 from conftest import PASSWORD, bearer
 from ironauth.infrastructure.core import clock
 from tokens.clients import units as client_units
-from tokens.clients.models import OAuthClient, OAuthClientSecret
+from tokens.clients.models import EndingClient, OAuthClient, OAuthClientSecret
 from tokens.oauth.tests.material import ED25519_JWK, REDIRECT_URI, make_client
 from tokens.sign_in.tests.test_step_up import STEP_UP_REQUIRED, age
 from tokens.tests.browser import SIGNIN, Pair
@@ -243,6 +243,19 @@ async def test_disabled_enabled_and_deleted(stage: Stage) -> None:
     await stage.send("GET", path, 404, pair=stage.root_pair)
 
 
+async def test_one_whose_sessions_are_ending_is_not_enabled(stage: Stage) -> None:
+    """It says how many have ended; when all have, it can be enabled."""
+    client = await made()
+    path = f"{CLIENTS}/{client.pk}"
+    assert (await stage.send("POST", f"{path}/disable", 200, pair=stage.root_pair))["sessions_ending"] is None
+    note = await EndingClient.objects.acreate(client_id=str(client.pk), ended=1_200)
+    assert (await stage.send("GET", path, 200, pair=stage.root_pair))["sessions_ending"] == 1_200
+    refused = await stage.send("POST", f"{path}/enable", 409, pair=stage.root_pair)
+    assert refused["code"] == "client_sessions_ending"
+    await note.adelete()
+    assert (await stage.send("POST", f"{path}/enable", 200, pair=stage.root_pair))["sessions_ending"] is None
+
+
 async def test_each_act_needs_its_right(stage: Stage) -> None:
     """With it alone staff may do that and nothing else; without any, nothing, and each refusal is in the trail."""
     client = await made()
@@ -388,8 +401,8 @@ async def test_the_cost_of_each(stage: Stage, statements: list[str]) -> None:
         "create": 10,
         "change": 11,
         "rotate": 13,
-        "disable": 16,
-        "enable": 16,
+        "disable": 18,
+        "enable": 17,
         "delete": 11,
     }
     counted = {}
