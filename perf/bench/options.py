@@ -14,7 +14,8 @@ CONNECTIONS = 16  # as the ceiling of design §2 was measured
 MAX_SECONDS, MAX_ROUNDS, MAX_CONNECTIONS = 60, 20, 256  # a run ends within the hour, and has people enough to sign in
 # A round's order: the yardsticks stand right before what is compared with them.
 ORDER = (
-    BARE, "bare-ours", "ping", "me", "me-cookie", "verify", "me-view", "health", "refresh", HASH, "signin", "signup",
+    BARE, "bare-ours", "ping", "me", "me-cookie", "verify", "userinfo", "introspect", "me-view", "health", "refresh",
+    HASH, "signin", "signup",
 )  # fmt: skip
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from perf.load.oauth_messages import application_of, make_client
 from perf.load.workloads import SEEDED_PEOPLE, Site
 from perf.rig.processes import Server, free_port
 from perf.rig.site_setup import ROOT, prepare_site, private_servers, serve, site_environment
@@ -45,11 +46,13 @@ def start_servers(
     if storage == "postgres":
         environment |= private_servers(folder, stack)
     prepare_site(environment, people=SEEDED_PEOPLE)
+    client = make_client(environment)
     server = serve(folder / "ironauth.log", port, environment, stack, workers=workers)
     view = serve(folder / "ironauth-view.log", free_port(), {**environment, "IRONAUTH_HOT_LANE": "0"}, stack)
     bare = _serve_bare(folder / "bare.log", environment, stack, "--stock")
     ours = _serve_bare(folder / "bare-ours.log", environment, stack)
-    return Servers(bare, ours, Site(server), view)
+    application = application_of(server.host, environment["IRONAUTH_ISSUER"], client)
+    return Servers(bare, ours, Site(server, application), view)
 
 
 def _serve_bare(log: Path, environment: dict[str, str], stack: ExitStack, *options: str) -> Server:

@@ -62,13 +62,7 @@ class Visit:
     async def walk(self, email: str, password: str) -> None:
         """Do the five. Raises ``Wrong`` at the first answer that is not right, ``Shed`` at one that is 503."""
         application = self._application
-        asking = Asking.anew()
-        page = await self._send("authorize", "GET", asking.target(application), 200)
-        form = {"request": sealed_in(page), "email": email, "password": password}
-        answer = await self._send("sign-in", "POST", "/oauth/signin", 303, form)
-        code = code_in(answer, state=asking.state, issuer=application.issuer)
-        tokens = await self._tokens("token", **asking.grant(code))
-        subject = subject_in(tokens.id_token, application, nonce=asking.nonce)
+        tokens, subject = await self.signed_in(email, password)
         asked = {"token": tokens.access_token, **application.credentials}
         check_introspection(
             await self._send("introspect", "POST", "/oauth/introspect", 200, asked), application, subject
@@ -78,6 +72,17 @@ class Visit:
             raise Wrong("refresh: the tokens of before")
         if subject_in(newer.id_token, application, nonce="") != subject:
             raise Wrong("refresh: an ID token of somebody else")
+
+    async def signed_in(self, email: str, password: str) -> tuple[Tokens, str]:
+        """Do the first three; return what the client has got, and for whom. Raises as ``walk``."""
+        application = self._application
+        asking = Asking.anew()
+        page = await self._send("authorize", "GET", asking.target(application), 200)
+        form = {"request": sealed_in(page), "email": email, "password": password}
+        answer = await self._send("sign-in", "POST", "/oauth/signin", 303, form)
+        code = code_in(answer, state=asking.state, issuer=application.issuer)
+        tokens = await self._tokens("token", **asking.grant(code))
+        return tokens, subject_in(tokens.id_token, application, nonce=asking.nonce)
 
     async def _tokens(self, step: str, **grant: str) -> Tokens:
         reply = await self._send(step, "POST", "/oauth/token", 200, {**grant, **self._application.credentials})
@@ -123,6 +128,31 @@ def run_flows(
     run = _Run(address, application, seconds=seconds, ramp_s=ramp_s, emails=emails, password=password)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(run.all(clients, observe))
+
+
+def access_tokens(
+    address: tuple[str, int], application: Application, *, emails: Iterator[str], password: str
+) -> list[str]:
+    """Sign these people in at the client, one after the other so that nothing is shed; return its access tokens.
+
+    Raises:
+        ValueError: The address is not loopback.
+        Wrong: An answer was not right.
+        Shed: Something else keeps the server busy.
+    """
+    refuse_remote(address)
+
+    async def all_of_them() -> list[str]:
+        async with Connection(address) as connection:
+            visits = [Visit(connection, application, lambda _step, _sent: None) for _ in people]
+            return [
+                (await visit.signed_in(email, password))[0].access_token
+                for visit, email in zip(visits, people, strict=True)
+            ]
+
+    people = list(emails)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(all_of_them())
 
 
 class _Run:

@@ -1,7 +1,8 @@
 """What each connection of the load generator sends, and which answers it accepts."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import Protocol
+from urllib.parse import urlencode
 
 import msgspec
 
@@ -38,10 +39,18 @@ def post(path: str, host: str, members: dict[str, str]) -> bytes:
     return _request("POST", path, host, "", "", msgspec.json.encode(members))
 
 
-def _request(method: str, path: str, host: str, bearer: str, cookie: str, body: bytes | None = None) -> bytes:
+def form(path: str, host: str, fields: Mapping[str, str]) -> bytes:
+    """Build a POST request with a form as its body."""
+    return _request("POST", path, host, "", "", urlencode(fields).encode(), "application/x-www-form-urlencoded")
+
+
+def _request(
+    method: str, path: str, host: str, bearer: str, cookie: str, body: bytes | None = None,
+    media: str = "application/json",
+) -> bytes:  # fmt: skip
     fields = [f"{method} {path} HTTP/1.1", f"Host: {host}"]
     if body is not None:
-        fields += ["Content-Type: application/json", f"Content-Length: {len(body)}"]
+        fields += [f"Content-Type: {media}", f"Content-Length: {len(body)}"]
     if bearer:
         fields.append(f"Authorization: Bearer {bearer}")
     if cookie:

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from perf.load.closed_loop import run_load
-from perf.load.sources import NO_CONTENT, Constant, Refresh, SignIn, SignUp, Source, TokenPair, get
+from perf.load.oauth_flow import access_tokens
+from perf.load.oauth_messages import Application
+from perf.load.sources import NO_CONTENT, Constant, Refresh, SignIn, SignUp, Source, TokenPair, form, get
 from perf.rig.processes import Server
 from perf.rig.seed import PASSWORD, email_of
 
@@ -17,9 +19,13 @@ SEEDED_PEOPLE = 4_000  # distinct sign-ins in one run; more than 3 rounds of 60 
 
 @dataclass
 class Site:
-    """The server under test and the supplies of one benchmark run, shared by its rounds."""
+    """The server under test and the supplies of one benchmark run, shared by its rounds.
+
+    ``application``: the OAuth client that the workloads of one need.
+    """
 
     server: Server
+    application: Application | None = None
     emails: "itertools.cycle[str]" = field(
         default_factory=lambda: itertools.cycle([email_of(serial) for serial in range(SEEDED_PEOPLE)])
     )
@@ -41,6 +47,19 @@ class Site:
                 f"{len(pairs)} of {count} sign-ins succeeded: {dict(result.failures)}, {result.shed} shed"
             )
         return pairs
+
+    def at_client(self, count: int) -> tuple[Application, list[str]]:
+        """Sign ``count`` people in at the client; return it, and the access token that it got of each.
+
+        Raises:
+            RuntimeError: There is no client.
+            Wrong: A sign-in failed.
+        """
+        if self.application is None:
+            raise RuntimeError("this site has no OAuth client: make one before its server starts")
+        people = itertools.islice(self.emails, count)
+        tokens = access_tokens(self.server.address, self.application, emails=people, password=PASSWORD)
+        return self.application, tokens
 
 
 @dataclass(frozen=True)
@@ -85,6 +104,19 @@ def _verify(site: Site, _bare: Server, connections: int) -> Sequence[Source]:
     return [Constant(request, statuses=(NO_CONTENT,)) for request in requests]
 
 
+def _userinfo(site: Site, _bare: Server, connections: int) -> Sequence[Source]:
+    """Do as an application does that wants to know more of the person than their ID token says."""
+    tokens = site.at_client(connections)[1]
+    return [Constant(get("/oauth/userinfo", site.server.host, token)) for token in tokens]
+
+
+def _introspect(site: Site, _bare: Server, connections: int) -> Sequence[Source]:
+    """Do as an application's server does that asks about the token of each request."""
+    application, tokens = site.at_client(connections)
+    asked = ({"token": token, **application.credentials} for token in tokens)
+    return [Constant(form("/oauth/introspect", site.server.host, fields)) for fields in asked]
+
+
 def _health(site: Site, _bare: Server, connections: int) -> Sequence[Source]:
     return [Constant(get("/health", site.server.host), varying=True) for _ in range(connections)]
 
@@ -109,6 +141,8 @@ WORKLOADS = (
     Workload("me", "`GET /api/v1/access/me`, warm, bearer", False, _me),
     Workload("me-cookie", "the same, the token in a browser's cookie", False, _me_cookie),
     Workload("verify", "`GET /api/v1/access/verify`, warm, bearer", False, _verify),
+    Workload("userinfo", "`GET /oauth/userinfo`, warm, bearer", False, _userinfo),
+    Workload("introspect", "`POST /oauth/introspect`, warm, the secret in the body", False, _introspect),
     Workload("me-view", "`GET /api/v1/access/me` through the DRF view, hot lane off", False, _me, "view"),
     Workload("health", "`GET /health`", False, _health),
     Workload("refresh", "`POST /api/v1/access/refresh`", False, _refresh),

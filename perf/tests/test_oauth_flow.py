@@ -18,7 +18,7 @@ from conftest import PASSWORD
 from perf.experiments.oauth_flow.report import NATIVE, STORAGES, WHEEL, Seen, finding
 from perf.experiments.oauth_flow.windows import Measured, Window
 from perf.http_client import Reply
-from perf.load.oauth_flow import STEPS, Flows, run_flows
+from perf.load.oauth_flow import STEPS, Flows, access_tokens, run_flows
 from perf.load.oauth_messages import (
     REDIRECT_URI,
     SCOPE,
@@ -152,6 +152,10 @@ def test_a_run_at_a_real_server_finds_no_fault(
             password=PASSWORD, observe=lambda: seen.append(1),
         )  # fmt: skip
 
+    tokens = access_tokens(("127.0.0.1", port), known, emails=iter(people[:3]), password=PASSWORD)
+    assert len(set(tokens)) == 3
+    with pytest.raises(Wrong):
+        access_tokens(("127.0.0.1", port), known, emails=iter(people[:1]), password="another")
     flows = run(known, 2.0)
     assert flows.failures == {}
     assert flows.shed == 0

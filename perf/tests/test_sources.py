@@ -2,7 +2,7 @@
 
 import msgspec
 
-from perf.load.sources import Constant, Source, TokenPair, get, post
+from perf.load.sources import Constant, Source, TokenPair, form, get, post
 
 HOST = "127.0.0.1:8000"
 
@@ -36,3 +36,5 @@ def test_requests_are_spelt_as_http() -> None:
     assert get("/me", HOST, cookie="x=y") == b"GET /me HTTP/1.1\r\nHost: 127.0.0.1:8000\r\nCookie: x=y\r\n\r\n"
     fields = "Host: 127.0.0.1:8000\r\nContent-Type: application/json\r\nContent-Length: 9\r\n"
     assert post("/x", HOST, {"a": "b"}) == f'POST /x HTTP/1.1\r\n{fields}\r\n{{"a":"b"}}'.encode()
+    fields = "Host: 127.0.0.1:8000\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 8\r\n"
+    assert form("/x", HOST, {"a": "b c", "d": ""}) == f"POST /x HTTP/1.1\r\n{fields}\r\na=b+c&d=".encode()
