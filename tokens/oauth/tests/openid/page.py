@@ -38,6 +38,9 @@ out the modules about unsigned requests and those at addresses.
 [Clients](clients.md) has the profiles.
 
 Run them yourself: `.venv/bin/python -m pytest tokens/oauth/tests/openid`.
+
+The suite's plans for CIBA are not among them: there is no backchannel authentication, [for a
+reason](../decisions/no-ciba.md). The metadata do not offer it.
 """
 
 
