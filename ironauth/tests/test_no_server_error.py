@@ -57,7 +57,7 @@ PAGE_QUERY: Final = {
     "/oauth/authorize": [
         "client_id", "redirect_uri", "response_type", "scope", "state", "nonce", "prompt", "max_age", "login_hint",
         "id_token_hint", "request", "request_uri", "response_mode", "code_challenge", "code_challenge_method",
-        "dpop_jkt", "acr_values", "resource",
+        "dpop_jkt", "acr_values", "resource", "authorization_details",
     ],
     "/oauth/logout": ["id_token_hint", "client_id", "post_logout_redirect_uri", "state", "confirmation"],
     "/oauth/device": ["user_code"],
@@ -119,7 +119,7 @@ CSRF: Final = "c" * 32
 VALUES: Final = (
     "client_id", "content_type_id", "family", "form", "id", "object_id", "passkey_id", "role", "session_id", "user_id",
     "device_id", "identity_id", "invitation_id", "provider_id", "item", "section", "slug", "act", "kid",
-    "message_id", "token_id", "resource_id", "organization_id",
+    "message_id", "token_id", "resource_id", "type_id", "organization_id", "place",
 )  # fmt: skip
 #: A page of staff costs ten times what a call of the API does: what its one reader of bodies, Django's, may stumble on.
 ADMIN_BODIES: Final = [
