@@ -25,7 +25,7 @@ FILES: Final = {
     "accounts/templates/accounts/pages/account/proof.html",
     "accounts/templates/accounts/pages/account/totp_setup.html",
     "accounts/templates/admin/factors/totp.html",
-    "ironauth/config/error_codes.py",
+    "ironauth/config/error_codes/people.py",
     "tokens/templates/tokens/oauth/second_factor.html",
 }
 #: Files; a kind is added in these, in its own folder, and nowhere else.

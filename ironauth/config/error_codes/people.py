@@ -4,6 +4,9 @@ from typing import Final
 
 from ironauth.config.error_codes.code import NOTHING, ErrorCode
 
+#: Those that are near one another (``related``). Named here, where a new kind of second factor adds its own.
+OF_SECOND_FACTORS: Final = {"invalid_mfa_token", "invalid_mfa_code", "mfa_required", "totp_unreadable"}
+
 CREDENTIALS: Final[tuple[ErrorCode, ...]] = (
     ErrorCode("not_authenticated", (401,),
         "The request has no credential.",

@@ -5,6 +5,8 @@ Errors of OAuth endpoints are named as their places are: ``oauth-`` and the erro
 
 from typing import Final
 
+from ironauth.config.error_codes import people
+
 _GROUPS: Final = (
     {"bad_request", "bad_host", "bad_content_length", "http_version_not_supported"},
     {"body_too_large", "headers_too_large", "target_too_long", "request_timeout"},
@@ -24,7 +26,7 @@ _GROUPS: Final = (
     {"delegated_token", "acting_session"},
     {"step_up_required", "mfa_enrolment_required", "mfa_required"},
     {"invalid_credentials", "mfa_required", "email_not_verified", "password_change_required"},
-    {"invalid_mfa_token", "invalid_mfa_code", "mfa_required", "totp_unreadable"},
+    people.OF_SECOND_FACTORS,
     {"invalid_email_code", "email_code_not_offered"},
     {"invalid_passkey", "passkey_not_made", "passkey_taken", "too_many_passkeys"},
     {"upstream_refused", "upstream_unavailable", "identity_taken"},
