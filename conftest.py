@@ -52,13 +52,22 @@ from tokens.keys.wrapping import seal
 PASSWORD = "violet otter rides 9 trams"
 #: A database as the migrations leave it, once there is one: its copy is there in no time, 39 migrations take 1.3 s.
 MIGRATED = settings_test.RUN_FOLDER / "migrated.sqlite3"
+#: Of the Postgres that ends with the run: it writes as little as it can, and cleans up nothing.
+UNLOGGED = (
+    "synchronous_commit=off", "full_page_writes=off", "wal_level=minimal", "max_wal_senders=0", "autovacuum=off",
+    "checkpoint_timeout=1h", "max_wal_size=4GB", "shared_buffers=128MB", "track_activities=on", "jit=off",
+)  # fmt: skip
 #: Seconds that this process waits for Redis at most. The product's fifth of a second passes on a busy machine before
 #: Redis has had a turn, and what it would have answered counts as a miss: tests of the limit set their own.
 REDIS_LIMIT_S = 5.0
 #: Seconds a real server process may take to answer its first request.
 SERVER_START_S = 60.0
 
-pytest_plugins = ["ironauth.tests.canary_hooks", "ironauth.tests.cookie_hooks"]  # every test is searched
+pytest_plugins = [
+    "ironauth.tests.canary_hooks",  # every test is searched
+    "ironauth.tests.cookie_hooks",
+    "ironauth.tests.cost_hooks",
+]
 
 _servers = ExitStack()
 
@@ -74,7 +83,9 @@ def pytest_configure(config: pytest.Config) -> None:
     redis_client.LIMIT_S = REDIS_LIMIT_S
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup(1) it is ignored, by every server of the tests too
     if settings_test.STORAGE == "postgres":
-        _servers.enter_context(PrivatePostgres(settings_test.RUN_FOLDER / "postgres", settings_test.POSTGRES_PORT))
+        options = [part for option in UNLOGGED for part in ("-c", option)]
+        postgres = PrivatePostgres(settings_test.RUN_FOLDER / "postgres", settings_test.POSTGRES_PORT, *options)
+        _servers.enter_context(postgres)
         _servers.enter_context(PrivateRedis(settings_test.RUN_FOLDER / "redis", settings_test.REDIS_PORT))
 
 
@@ -90,7 +101,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     config.hook.pytest_deselected(items=left_out)
     items[:] = [item for item in items if item not in left_out]
     for item in items:
-        if item.path.name.endswith("_live.py"):
+        if item.path.name.endswith("_live.py") or "serve_process" in getattr(item, "fixturenames", ()):
             item.add_marker("live")
         if isinstance(item, pytest.Function) and inspect.iscoroutinefunction(item.function):
             item.fixturenames.insert(0, "own_connection_closed")
@@ -174,17 +185,13 @@ async def own_connection_closed() -> AsyncIterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def _fresh_caches() -> Iterator[None]:
+def _fresh_caches() -> None:
     """Give every test empty caches and no keys in memory, so that none depends on its neighbour.
 
     Nor does an outage of Redis that a neighbour has seen, on a busy machine or on purpose, last into the next test.
     """
     if (remote := token_cache().remote) is not None:
         remote.breaker.succeeded()
-    token_cache().clear()
-    cache.clear()
-    key_store().forget()
-    yield
     token_cache().clear()
     cache.clear()
     key_store().forget()

@@ -145,6 +145,7 @@ def test_a_name_that_is_no_package_is_refused(programs: Path, tmp_path: Path) ->
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.live
 def test_a_view_of_the_project_knows_who_is_signed_in(served: str) -> None:
     """Sign up at our page: the project's own view has the person, as long as they are signed in and no longer."""
     with httpx.Client(base_url=served, follow_redirects=False, timeout=30) as browser:

@@ -32,6 +32,7 @@ except KeyboardInterrupt:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.live
 def test_a_signal_under_load_ends_the_run_and_its_server(number: signal.Signals, tmp_path: Path) -> None:
     """Ctrl-C and SIGTERM both stop a load that is running, at once, and the server with it."""
     arguments = [sys.executable, "-c", PROGRAM, str(tmp_path / "bare.log")]

@@ -26,6 +26,7 @@ def bare(folder: Path) -> Server:
     )
 
 
+@pytest.mark.live
 def test_a_server_is_pinned_metered_and_ended(tmp_path: Path) -> None:
     """The bare callable answers, on the core it was given, its CPU time is seen, and it is gone afterwards."""
     core = min(os.sched_getaffinity(0))

@@ -86,6 +86,7 @@ def measured(folder: Path) -> dict[str, Any]:
     return content
 
 
+@pytest.mark.live
 def test_a_swarm_of_two_processes_finds_no_fault_and_leaves_nothing(tmp_path: Path) -> None:
     """Every journey is completed at a real server, the processes' counts add up to the total, the status is 0."""
     cheap = ["--set", "IRONAUTH_ARGON2_MEMORY_KIB=19456", "--set", "IRONAUTH_ARGON2_TIME_COST=2"]
@@ -105,6 +106,7 @@ def test_a_swarm_of_two_processes_finds_no_fault_and_leaves_nothing(tmp_path: Pa
     assert "Locust" in report.read_text()
 
 
+@pytest.mark.live
 def test_failures_and_shed_load_make_the_status_1(stub: str, tmp_path: Path) -> None:
     """Each wrong answer is counted under its reason, 503 with Retry-After apart; accounts are closed all the same."""
     arguments = swarm(tmp_path, "--host", stub, "--seconds", "2", "--think", "0.1", "--spawn-rate", "20", *PATIENT)
@@ -129,6 +131,7 @@ def test_a_server_that_is_not_there_makes_the_status_2(tmp_path: Path) -> None:
     assert "start IronAuth there" in done.stderr
 
 
+@pytest.mark.live
 def test_an_interrupted_swarm_ends_locust_and_closes_its_accounts(stub: str, tmp_path: Path) -> None:
     """SIGTERM, as Ctrl-C: status 130, every account that was made is closed."""
     arguments = swarm(tmp_path, "--host", stub, "--seconds", "60", "--think", "0.1", *PATIENT)

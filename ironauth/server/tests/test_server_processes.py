@@ -183,6 +183,7 @@ def test_no_worker_is_started_after_the_signal(supervise: Supervise, tmp_path: P
     assert _none_left(tmp_path)
 
 
+@pytest.mark.live
 def test_a_renewal_is_cut_short(supervise: Supervise, tmp_path: Path) -> None:
     """SIGTERM while SIGHUP's new worker takes its time to start: new and old ones end."""
     running = supervise(QUICK_APPLICATION, workers=2)

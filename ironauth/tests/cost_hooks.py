@@ -1,0 +1,73 @@
+"""What makes thousands of tests cheaper: a plugin of the root conftest. No test needs to know of it."""
+
+import gc
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.db import connections
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.test import TransactionTestCase
+from psycopg.pq import TransactionStatus
+
+_patch = pytest.MonkeyPatch()
+
+
+def pytest_configure() -> None:
+    """Keep connections from test to test, and list static files once."""
+    _patch.setattr(TransactionTestCase, "_should_reload_connections", is_connection_spent)
+    static_files = import_module("whitenoise.middleware").WhiteNoiseMiddleware
+    _patch.setattr(static_files, "add_files_from_finders", _listed_once(static_files.add_files_from_finders))
+
+
+def pytest_unconfigure() -> None:
+    """Let both be as they are."""
+    _patch.undo()
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out, on Postgres, what has no test of the storage: importing it takes longer than the others' set-up."""
+    of_storage = str(config.getoption("markexpr")).split()[:1] == ["storage"]
+    if of_storage and collection_path.name.startswith("test_") and collection_path.suffix == ".py":
+        return "storage" not in collection_path.read_text(encoding="utf-8") or None
+    return None
+
+
+def pytest_collection_finish() -> None:
+    """Let the garbage collector look no more at the modules and the tests: each time takes a second for thousands."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000)
+
+
+def is_connection_spent(_case: TransactionTestCase) -> bool:
+    """Tell whether the next test needs another connection: making one takes 2 ms, on Postgres a process too.
+
+    Django makes one after each test. Here one goes on unless a test has left it in a transaction, or with an error.
+    """
+    return not all(one.connection is None or _is_as_new(one) for one in connections.all(initialized_only=True))
+
+
+def _is_as_new(one: BaseDatabaseWrapper) -> bool:
+    if one.in_atomic_block or one.needs_rollback or one.errors_occurred or not one.get_autocommit():
+        return False
+    if one.vendor == "sqlite":
+        return not one.connection.in_transaction
+    return bool(one.connection.info.transaction_status == TransactionStatus.IDLE)
+
+
+def _listed_once(read: Callable[[Any], None]) -> Callable[[Any], None]:
+    """Return what lists WhiteNoise's files by ``read``, once for the same settings: each test client asks for them."""
+    found: dict[tuple[object, ...], dict[str, Any]] = {}
+
+    def add(self: Any) -> None:
+        key = (self.static_prefix, self.max_age, self.autorefresh, *self.files, *map(str, settings.STATICFILES_DIRS))
+        if key not in found:
+            read(self)
+            found[key] = self.files
+        self.files = dict(found[key])
+
+    return add
