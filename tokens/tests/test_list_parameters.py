@@ -9,6 +9,7 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.conf import settings
 
+from accounts.organizations.models import Membership, Organization
 from accounts.users.models import User
 from conftest import PASSWORD, bearer
 from ironauth.config.openapi import STAFF_CHAPTERS
@@ -23,7 +24,8 @@ ALL: Final = {
     "/api/v1/users/{user_id}/sessions", "/api/v1/clients", "/api/v1/keys", "/api/v1/providers",
     "/api/v1/resources", "/api/v1/authorization-details-types",
     "/api/v1/users/{user_id}/kept-devices", "/api/v1/users/{user_id}/identities", "/api/v1/users/{user_id}/messages",
-    "/api/v1/users/{user_id}/consents",
+    "/api/v1/users/{user_id}/consents", "/api/v1/users/{user_id}/organizations", "/api/v1/staff/organizations",
+    "/api/v1/staff/organizations/{organization_id}/members", "/api/v1/organizations/{organization_id}/members",
 }  # fmt: skip
 
 
@@ -59,7 +61,9 @@ async def test_a_list_refuses_what_it_does_not_have(path: str, api: httpx.AsyncC
     root = await sync_to_async(User.objects.create_superuser)("root@example.com", PASSWORD)
     headers = bearer((await api.post(SIGNIN, json={"email": root.email, "password": PASSWORD})).json())
     query = {"format": "csv"} if path.endswith("/export") else {}
-    address = path.replace("{user_id}", str(root.pk))
+    acme = await Organization.objects.acreate(name="Acme", slug="acme")
+    await Membership.objects.acreate(organization=acme, user=root, role="owner")
+    address = path.replace("{user_id}", str(root.pk)).replace("{organization_id}", str(acme.pk))
     assert (await api.get(address, params=query, headers=headers)).status_code == 200
     answer = await api.get(address, params={**query, "no_such": "1"}, headers=headers)
     assert answer.status_code == 400
