@@ -16,6 +16,7 @@ from accounts.audit import partitions
 from accounts.audit import queries as audit_queries
 from accounts.invitations import queries as invitations
 from accounts.mfa.kept_devices import queries as kept_devices
+from accounts.organizations import queries as organizations
 from accounts.outbox import queue as outbox
 from accounts.outbox import tokens as email_tokens
 from accounts.passwords import old_system
@@ -67,6 +68,7 @@ class Purged:
     oauth: int
     clients: int
     registration_tokens: int
+    organizations: int
 
 
 def purge_expired(*, batch: int = DEFAULT_BATCH, keep_s: int = SESSION_KEEP_S) -> Purged:
@@ -77,7 +79,7 @@ def purge_expired(*, batch: int = DEFAULT_BATCH, keep_s: int = SESSION_KEEP_S) -
     month ago, audit events older than IRONAUTH_AUDIT_KEEP_DAYS and the admin's log of that time, records of used tokens
     that are long dead, answers that are repeated no more, kept devices that have expired, addresses remembered for a
     lazy migration that is over, OAuth codes, pushed requests and device grants, applications of strangers that nobody
-    uses, and the tokens with which they could register.
+    uses, the tokens with which they could register, and organisations without members.
 
     Safe to run at any time and more than once at a time.
 
@@ -112,6 +114,7 @@ def purge_expired(*, batch: int = DEFAULT_BATCH, keep_s: int = SESSION_KEEP_S) -
         oauth=sum(_in_batches(partial(_purge_leftovers, kind), batch) for kind in expiry.KINDS),
         clients=unused_clients.purge(batch=batch),
         registration_tokens=_in_batches(lambda rows: registrations.purge_tokens(batch=rows), batch),
+        organizations=_in_batches(lambda rows: organizations.purge(batch=rows), batch),
     )
 
 

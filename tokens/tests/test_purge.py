@@ -150,7 +150,8 @@ def test_command(opened: list[OpenedSession]) -> None:
     assert out.getvalue().strip() == (
         "deleted accounts=0 accounts_kept=0 sessions=7 admin_sessions=0 invalidations=0 signing_keys=0 "
         "throttle_counts=0 email_tokens=0 mails=0 invitations=0 audit_events=0 admin_log=0 used_once=0 "
-        "idempotency_keys=0 kept_devices=0 left_addresses=0 oauth=0 clients=0 registration_tokens=0"
+        "idempotency_keys=0 kept_devices=0 left_addresses=0 oauth=0 clients=0 registration_tokens=0 "
+        "organizations=0"
     )
     with pytest.raises(CommandError, match="--batch"):
         call_command("purge_expired", batch=0)
@@ -184,6 +185,7 @@ def test_nothing_to_do(db: None) -> None:
         idempotency_keys=0,
         kept_devices=0,
         left_addresses=0,
+        organizations=0,
         oauth=0,
         clients=0,
         registration_tokens=0,

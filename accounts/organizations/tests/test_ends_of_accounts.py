@@ -10,7 +10,7 @@ from pytest_django import Settings
 from accounts.audit.models import AuditEvent
 from accounts.conftest import MakeUser
 from accounts.email import first_proof
-from accounts.organizations import units
+from accounts.organizations import queries, units
 from accounts.organizations.errors import SoleOwner
 from accounts.organizations.models import Membership, Organization
 from accounts.organizations.tests.conftest import Acme, roles_in
@@ -111,3 +111,13 @@ def test_the_first_proof_of_an_address_ends_memberships(acme: Acme) -> None:
         first_proof.start_clean(user, encoded=user.password)
     assert user.pk not in roles_in(acme.id)
     assert len(roles_in(acme.id)) == 2
+
+
+def test_what_nobody_is_left_of_is_purged(acme: Acme) -> None:
+    """And nothing that has a member, in whatever role and however inactive."""
+    User.objects.filter(pk=acme.member.pk).update(is_active=False)
+    Membership.objects.exclude(user=acme.member).delete()
+    for number in range(3):
+        Organization.objects.create(name="Left", slug=f"left-{number}")
+    assert [queries.purge(batch=2) for _ in range(3)] == [2, 1, 0]
+    assert list(Organization.objects.values_list("pk", flat=True)) == [acme.id]

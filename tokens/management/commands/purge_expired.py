@@ -40,5 +40,6 @@ class Command(BaseCommand):
                 f"audit_events={purged.audit_events} admin_log={purged.admin_log} "
                 f"used_once={purged.used_once} idempotency_keys={purged.idempotency_keys} "
                 f"kept_devices={purged.kept_devices} left_addresses={purged.left_addresses} oauth={purged.oauth} "
-                f"clients={purged.clients} registration_tokens={purged.registration_tokens}"
+                f"clients={purged.clients} registration_tokens={purged.registration_tokens} "
+                f"organizations={purged.organizations}"
             )
