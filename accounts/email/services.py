@@ -9,6 +9,7 @@ anybody gets them.
 
 import uuid
 from datetime import datetime
+from typing import NamedTuple
 
 from django.db import IntegrityError
 from django.utils.translation import gettext_noop as _
@@ -128,6 +129,22 @@ async def verification_of(*, token: str) -> FoundToken | None:
     return await database().read(email_tokens.find, token, Purpose.VERIFY_EMAIL)
 
 
+class Confirmed(NamedTuple):
+    """Who has confirmed an address, and has shown with it that the account is theirs.
+
+    Attributes:
+        user_id: The account.
+        epoch: The epoch its password was right under.
+        email: Its address.
+        factor: How its second factor was proved (RFC 8176); "" for an account without one.
+    """
+
+    user_id: uuid.UUID
+    epoch: int
+    email: str
+    factor: str
+
+
 async def confirm_address(
     *,
     token: str,
@@ -136,7 +153,7 @@ async def confirm_address(
     new_password: str = "",
     session: BySession | None = None,
     address: str = "",
-) -> None:
+) -> Confirmed | None:
     """Verify the address a message was sent to; with the token of a change it becomes the account's.
 
     Where nobody has proved the account's address, the account keeps what was set up before only with its ``password``
@@ -152,6 +169,9 @@ async def confirm_address(
         session: The session that the request came in, of any account.
         address: The client's.
 
+    Returns:
+        Who has shown by ``password`` and ``code`` that an account with this address is theirs; None for anybody else.
+
     Raises:
         InvalidEmailToken, Throttled: As above.
         ValidationFailed: The password or the code is wrong or missing, or the new password is refused. The token stays.
@@ -162,10 +182,11 @@ async def confirm_address(
     found = await _found(token, address, Purpose.VERIFY_EMAIL, Purpose.CHANGE_EMAIL)
     owner: Owner | None = None
     chosen: str | None = None
+    confirmed: Confirmed | None = None
     if new_password:
         chosen = await _chosen(new_password, found)
     elif password:
-        owner = await _shown(found, password, code, address)
+        owner, confirmed = await _shown(found, password, code, address)
     elif session is not None and session.user_id == found.user_id:
         owner = session
     try:
@@ -174,6 +195,7 @@ async def confirm_address(
         raise EmailTaken from error
     event = "email_changed" if found.purpose == Purpose.CHANGE_EMAIL else "email_verified"
     get_logger().info(event, user_id=str(found.user_id))
+    return confirmed if found.purpose == Purpose.VERIFY_EMAIL else None
 
 
 async def pending_change(*, user_id: uuid.UUID) -> tuple[str, datetime] | None:
@@ -303,8 +325,10 @@ async def _chosen(new_password: str, found: FoundToken) -> str:
         return await passwords.hash_password(new_password)
 
 
-async def _shown(found: FoundToken, password: str, code: str, address: str) -> ByPassword:
+async def _shown(found: FoundToken, password: str, code: str, address: str) -> tuple[ByPassword, Confirmed]:
     """Return what shows that the account is the person's: its password, and its second factor if it has one.
+
+    And what that proves once it is used up.
 
     A change of address was asked for in a session that had proved the factor: the password is enough.
 
@@ -325,13 +349,15 @@ async def _shown(found: FoundToken, password: str, code: str, address: str) -> B
             "If you chose another one when you signed up, choose a new password instead."
         )
         raise _refused("password", "wrong_password", text) from error
+    confirmed = Confirmed(person.id, person.session_epoch, person.email, "")
     if not wants_code:
-        return ByPassword(person.encoded)
+        return ByPassword(person.encoded), confirmed
     try:
         proof = await factors.judge(Evidence(code=code), ProofRequest(person.id, Event.EMAIL_VERIFIED, address))
     except InvalidMfaCode as error:
         raise _refused("code", error.code, error.detail) from error
-    return ByPassword(person.encoded, proof)
+    assert proof is not None
+    return ByPassword(person.encoded, proof), confirmed._replace(factor=proof.amr)
 
 
 def _refused(field: str, code: str, message: str) -> ValidationFailed:

@@ -15,6 +15,7 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.exceptions import ValidationError
 
 from accounts.email import services as email_services
+from accounts.email.services import Confirmed
 from accounts.email.views import OpenView
 from accounts.errors import InvalidEmailToken
 from accounts.fields import TextField
@@ -23,7 +24,7 @@ from accounts.users.inputs import EmailTokenInput, ResetPasswordInput, VerifyEma
 from ironauth.infrastructure.api.parsers import FormParser
 from ironauth.infrastructure.api.views import ApiRequest
 from ironauth.infrastructure.core.errors import DomainError, FieldError, ValidationFailed
-from ironauth.infrastructure.http import client_context
+from ironauth.infrastructure.http import client_context, second_clicks
 from ironauth.infrastructure.http.language import PageLanguage
 
 HEADERS = {
@@ -53,6 +54,11 @@ class TokenPage(PageLanguage, OpenView):
     headers: ClassVar[dict[str, str]] = HEADERS
     #: What is said of a link that is of no use.
     invalid: ClassVar[type[DomainError]] = InvalidEmailToken
+    #: What `act` may have done.
+    ends: ClassVar[tuple[str, ...]]
+    #: What was done, by this request or by the first of two clicks.
+    done: str = ""
+    is_second: bool = False
 
     @extend_schema(exclude=True)
     async def get(self, request: ApiRequest) -> HttpResponse:
@@ -71,7 +77,7 @@ class TokenPage(PageLanguage, OpenView):
         if meter.FIELD in request.data:
             return await self._checked(request)
         try:
-            done = await self.act(request)
+            self.done = await self.act(request)
         except ValidationFailed as error:
             return await self._again(request, [reason.message for reason in error.errors])
         except ValidationError as error:  # of the form itself
@@ -80,8 +86,21 @@ class TokenPage(PageLanguage, OpenView):
                 return self._failed(self.invalid())
             return await self._again(request, [str(reason) for reasons in fields.values() for reason in reasons])
         except DomainError as error:
-            return self._failed(error)
-        return self._page(done=done)
+            self.done = await self.done_before(request, error)
+            return self._page(done=self.done) if self.done else self._failed(error)
+        await second_clicks.note(request, self.done)
+        return self._page(done=self.done)
+
+    async def done_before(self, request: ApiRequest, error: DomainError) -> str:
+        """Return what the first of two clicks has done, where this one finds the link used up by it; else "".
+
+        Args:
+            request: The request.
+            error: What was wrong with it.
+        """
+        first = await second_clicks.first_of(request, *self.ends) if isinstance(error, self.invalid) else None
+        self.is_second = first is not None
+        return first.word if first is not None else ""
 
     async def about(self, token: str) -> dict[str, Any]:
         """Return what else the form says, and change nothing. Raises ``InvalidEmailToken`` for a link of no use."""
@@ -138,6 +157,9 @@ class VerifyPage(TokenPage):
 
     template = "accounts/pages/verify.html"
     headers = SCRIPT_HEADERS
+    ends = ("confirmed", "started_clean", "disowned")
+    #: What this request has proved of the account's person.
+    confirmed: Confirmed | None = None
 
     async def about(self, token: str) -> dict[str, Any]:
         """Return whose account it is about and since when: people may have got a stranger's message."""
@@ -164,7 +186,7 @@ class VerifyPage(TokenPage):
             chosen = ""  # a browser may fill in both fields: the button says which one is meant
         if not (password or chosen):
             await self._require_owner(token)
-        await email_services.confirm_address(**(data | {"new_password": chosen}), address=address)
+        self.confirmed = await email_services.confirm_address(**(data | {"new_password": chosen}), address=address)
         return "started_clean" if chosen else "confirmed"
 
     async def _require_owner(self, token: str) -> None:
@@ -182,6 +204,7 @@ class ResetPage(TokenPage):
 
     template = "accounts/pages/reset.html"
     headers = SCRIPT_HEADERS
+    ends = ("reset",)
 
     async def about(self, token: str) -> dict[str, Any]:
         """Raise ``InvalidEmailToken`` for a link that sets no password: nobody types one for nothing."""
@@ -199,6 +222,7 @@ class RestorePage(TokenPage):
     """GET, POST /account/restore."""
 
     template = "accounts/pages/restore.html"
+    ends = ("restored", "restored_unproved", "disowned")
 
     async def about(self, token: str) -> dict[str, Any]:
         """Return whose account it is about, since when, and whether anybody has proved its address."""

@@ -18,7 +18,7 @@ from accounts.pages.email import SCRIPT_HEADERS, TokenPage
 from accounts.privacy import terms
 from ironauth.infrastructure.api.views import ApiRequest
 from ironauth.infrastructure.core.errors import DomainError, ValidationFailed
-from ironauth.infrastructure.http import client_context, language
+from ironauth.infrastructure.http import client_context, language, second_clicks
 
 
 class InvitationPage(TokenPage):
@@ -27,6 +27,7 @@ class InvitationPage(TokenPage):
     template = "accounts/pages/invitation.html"
     headers = SCRIPT_HEADERS
     invalid = InvalidInvitation
+    ends = ("accepted",)
     #: The language that staff have chosen for the invited person; "" before it is known, and where they have not.
     of_person: str = ""
 
@@ -56,7 +57,7 @@ class InvitationPage(TokenPage):
         if meter.FIELD in request.data:
             return await self._checked(request, **typed)
         try:
-            return self._page(done=await self.act(request), application=leads)
+            self.done = await self.act(request)
         except ValidationFailed as error:
             return await self._marked(request, {reason.field: [reason.message] for reason in error.errors})
         except ValidationError as error:  # of the form itself
@@ -66,7 +67,10 @@ class InvitationPage(TokenPage):
             found = {str(field): [str(reason) for reason in reasons] for field, reasons in fields.items()}
             return await self._marked(request, found)
         except DomainError as error:
-            return self._failed(error)
+            self.done = await self.done_before(request, error)
+            return self._page(done=self.done, application=leads) if self.done else self._failed(error)
+        await second_clicks.note(request, self.done)
+        return self._page(done=self.done, application=leads)
 
     async def act(self, request: ApiRequest) -> str:
         """Make the account."""

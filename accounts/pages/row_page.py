@@ -35,7 +35,7 @@ from accounts.users.signed_in import signed_in
 from ironauth.infrastructure.api.views import ApiRequest
 from ironauth.infrastructure.core import strict_json
 from ironauth.infrastructure.core.errors import DomainError, NotAuthenticated
-from ironauth.infrastructure.http import client_context
+from ironauth.infrastructure.http import client_context, second_clicks
 
 #: The fields of a form that prove again who somebody is, and what they are called in the API.
 PROOFS: Final = {
@@ -47,6 +47,8 @@ PROOFS: Final = {
     "proof_credential": "credential",
 }
 _MAILED: Final = _("A message with a code is on its way to your e-mail address.")
+_NOT_THERE: Final = "not-there"
+_ABSENT: Final = _("It is not on the list, so nothing was changed. This is what is there now.")
 _UNKNOWN: Final = _("There is no such act. Use one of the buttons.")
 
 
@@ -59,8 +61,9 @@ class RowPage(OwnPage):
         row = _row(section)
         if item is not None and not row.has_items:
             return see_other(row_address(section))
-        done = row.acts.get(request.query_params.get("done", ""))
-        context: dict[str, Any] = {"done": done.done} if done is not None and not is_from_elsewhere(request) else {}
+        told = request.query_params.get("done", "")
+        done = _ABSENT if told == _NOT_THERE else row.acts[told].done if told in row.acts else ""
+        context: dict[str, Any] = {"done": done} if done and not is_from_elsewhere(request) else {}
         if section == connected.SECTION:
             context |= connected.told(request)
         return await self._page(request, section, item, context=context)
@@ -71,10 +74,10 @@ class RowPage(OwnPage):
         row, data = _row(section), request.data
         name = str(data.get("act", ""))
         act = row.acts.get(name)
-        if not is_own_form(request):
-            return await self._page(request, section, item, refusal=Refusal(name, 403, EXPIRED))
-        if act is None or bool(act.item) != (item is not None):
-            return await self._page(request, section, item, refusal=Refusal(name, 400, _UNKNOWN))
+        is_own = is_own_form(request)
+        if not is_own or act is None or bool(act.item) != (item is not None):
+            wrong = (400, _UNKNOWN) if is_own else (403, EXPIRED)
+            return await self._page(request, section, item, refusal=Refusal(name, *wrong))
         if "mail_code" in data or (meter.FIELD in data and section == "password"):
             return await (self._mail_code if "mail_code" in data else self._checked)(request, section, item, name, act)
         proved = False
@@ -88,9 +91,19 @@ class RowPage(OwnPage):
         answer = await self.api.call(act.method, act.call, _members(act, data), **path)
         if answer.status == 401 and answer.body and answer.body["code"] in ("invalid_token", "not_authenticated"):  # noqa: PLR2004 - RFC 9110 §15.5.2
             raise NotAuthenticated
-        if not (answer.is_good or _is_gone(act, answer)):
-            return await self._page(request, section, item, refusal=of_act(name, act, answer), proved=proved)
-        return await self._after(request, section, name, act, answer)
+        if _is_gone(act, answer):
+            return await self._not_there(request, section, name)
+        if answer.is_good:
+            return await self._after(request, section, name, act, answer)
+        return await self._page(request, section, item, refusal=of_act(name, act, answer), proved=proved)
+
+    async def _not_there(self, request: ApiRequest, section: str, name: str) -> HttpResponse:
+        """Go back to the row where what was to be removed is not there: the first of two clicks has removed it.
+
+        Where it was not that one, nobody here can tell whether it ever was there: then the row says that alone.
+        """
+        is_second = await second_clicks.first_of(request) is not None
+        return see_other(f"{row_address(section)}?{urlencode({'done': name if is_second else _NOT_THERE})}")
 
     async def _checked(
         self, request: ApiRequest, section: str, item: UUID | None, _name: str, _act: Act
@@ -117,6 +130,8 @@ class RowPage(OwnPage):
 
     async def _after(self, request: ApiRequest, section: str, name: str, act: Act, answer: Answer) -> HttpResponse:
         """Return what follows an act that is done."""
+        if act.item:
+            await second_clicks.note(request)
         if act is EXPORT:
             file = HttpResponse(
                 msgspec.json.format(answer.response.content, indent=2), content_type="application/json", headers=HEADERS
@@ -170,8 +185,8 @@ class RowPage(OwnPage):
         if item is not None and row.has_items:
             things = held["mfa"]["passkeys"] if section == "passkeys" else held["identities"]["identities"]
             found = next((one for one in things if one["id"] == str(item)), None)
-            if found is None and request.method == "POST":  # a second click, or another tab, has removed it
-                return see_other(row_address(section))
+            if found is None and request.method == "POST":
+                return await self._not_there(request, section, str(request.data.get("act", "")))
             if found is None:
                 raise Http404
         proof = {} if proved else await self._proof(request, held.get("mfa"))
@@ -232,7 +247,7 @@ def _row(section: str) -> Row:
 
 
 def _is_gone(act: Act, answer: Answer) -> bool:
-    """Tell whether what was to be removed is gone: a second click, or another tab, has removed it."""
+    """Tell whether what was to be removed is not there."""
     return bool(act.item) and act.method == "DELETE" and answer.status == 404  # noqa: PLR2004 - RFC 9110 §15.5.5
 
 

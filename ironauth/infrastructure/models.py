@@ -70,10 +70,14 @@ class ThrottleFailures(models.Model):
 
 
 class UsedOnce(models.Model):
-    """Something that may be used once, has been: ``single_use``. ``expires_at``: its end anyway, in unix seconds."""
+    """Something that may be used once, has been: ``single_use``.
+
+    ``expires_at``: its end anyway, in unix seconds. ``led_to``: the session that was opened by it, where that is kept.
+    """
 
     key = models.CharField(primary_key=True, max_length=80)
     expires_at = models.BigIntegerField(db_index=True)
+    led_to = models.UUIDField(null=True)
 
     class Meta:
         """Named in full, as the tables above."""

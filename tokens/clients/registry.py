@@ -244,7 +244,19 @@ async def find_for_stranger(client_id: str) -> Client | None:
     Raises:
         Throttled: When too many such ids came from there; an id of a client is never refused.
     """
-    client = await find_named(client_id)
+    return await _or_counted(await find_named(client_id), client_id)
+
+
+async def find_shown_to_stranger(client_id: str) -> Client | None:
+    """Return what `find` returns, for a request of somebody who has proved nothing; see `find_for_stranger`.
+
+    Raises:
+        Throttled: As there.
+    """
+    return await _or_counted(await find(client_id), client_id)
+
+
+async def _or_counted(client: Client | None, client_id: str) -> Client | None:
     if client is None and _uuid(client_id) is not None:
         await rate_limits.admit(rate_limits.UNKNOWN_CLIENT, address=client_context.current().address)
     return client

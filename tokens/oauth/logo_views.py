@@ -32,9 +32,10 @@ class LogoView(AsyncAPIView):
     async def get(self, request: ApiRequest, client_id: UUID) -> HttpResponse:
         """Return the picture, of the type that it is; 404 for a client without one, or with that of another address.
 
-        A document may name a new logo before its client's row does: the old picture is not shown as the new one.
+        A document may name a new logo before its client's row does: the old picture is not shown as the new one. Ids
+        of no client count for the network that they come from, as everywhere.
         """
-        client = await clients.find(str(client_id))
+        client = await clients.find_shown_to_stranger(str(client_id))
         if client is not None and request.query_params.get("of", client.logo_mark) != client.logo_mark:
             client = None
         picture = await logos.of(client) if client is not None else None

@@ -237,6 +237,24 @@ def give(response: HttpResponse, held: Sequence[BrowserSession]) -> None:
     give_others(response, [one.cookie.text for one in others])
 
 
+def give_opened(request: HttpRequest | Request, response: HttpResponse, opened: SsoCookie, *, keeps: bool) -> None:
+    """Give a browser once more what ``store`` has opened in it, where it may have dropped that answer.
+
+    Args:
+        request: What the browser brings: what it was given, or what it had before.
+        response: What it is told with.
+        opened: The session.
+        keeps: As of ``store``.
+    """
+    current, others = sso_session.read_cookie(request), sso_session.read_others(request)
+    if current == opened:
+        return
+    sso_session.give_cookie(response, opened.text, max_age_s=settings.IRONAUTH_SSO_ABSOLUTE_S)
+    beside = (current, *others) if keeps and current is not None else others
+    if others or keeps:
+        give_others(response, [one.text for one in beside if one.session_id != opened.session_id][:MOST_OTHERS])
+
+
 def give_others(response: HttpResponse, texts: Sequence[str]) -> None:
     """Let the browser bring these sessions beside the current one.
 

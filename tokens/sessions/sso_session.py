@@ -164,13 +164,35 @@ def find_to_end(cookie: SsoCookie) -> StoredSession | None:
     It may sign nobody in any more, because its person has a new password. But the client's session in which they set it
     still depends on this one, and ends with it.
     """
-    session = session_queries.find(cookie.session_id)
-    if session is None or session.client_id != SSO_CLIENT or session.is_over(clock.now()):
-        return None
-    if session.actor_id is not None:  # who acts as somebody gets no codes for clients: there is no such row
+    session = _alive(cookie.session_id)
+    if session is None:
         return None
     genuine = is_genuine(cookie, secret=session.secret, master_key_id=session.master_key_id)
     return session if genuine else None
+
+
+def opened_just_now(session_id: UUID) -> tuple[SsoCookie, StoredSession] | None:
+    """Return a session and its cookie, for the browser that opened it and may have dropped the answer. 1 query.
+
+    None where it does not sign its person in any more.
+
+    Args:
+        session_id: What the note of that request says.
+    """
+    session = _alive(session_id)
+    if session is None or not signs_in(session):
+        return None
+    try:
+        return SsoCookie(session.id, _mac(session.id, session.secret, session.master_key_id)), session
+    except MasterKeyMissingError:
+        return None
+
+
+def _alive(session_id: UUID) -> StoredSession | None:
+    session = session_queries.find(session_id)
+    if session is None or session.client_id != SSO_CLIENT or session.is_over(clock.now()):
+        return None
+    return session if session.actor_id is None else None  # who acts as somebody gets no codes: there is no such row
 
 
 def touch(session: StoredSession) -> None:

@@ -202,6 +202,43 @@ class BySecondFactor:
             await refused(ProofRequest(self.user_id, Event.SIGN_IN), error.code)
 
 
+@dataclass(frozen=True, slots=True)
+class ByConfirmation:
+    """The password, and the second factor of who has one, with which a person has just confirmed their address.
+
+    Both were judged and used up there. ``factor``: how that was proved; "" for none.
+    """
+
+    user_id: UUID
+    session_epoch: int
+    email: str
+    factor: str = ""
+    proved_at: datetime = field(default_factory=clock.now)
+
+    @property
+    def amr(self) -> str:
+        """The password, and the factor."""
+        return f"{BY_PASSWORD} {self.factor} {MULTIPLE}" if self.factor else BY_PASSWORD
+
+    def consume(self) -> None:
+        """Do nothing: it was used up with the link."""
+
+    def reset_counters(self, context: ClientContext) -> None:
+        """Reset the account's count of wrong passwords. Two queries."""
+        throttling.succeeded_in_full(email=self.email, context=context)
+
+    def account_changed(self) -> DomainError:
+        """Return an error that only who knows the password gets to see."""
+        return InvalidCredentials(_CHANGED)
+
+    async def record_refusal(self, error: DomainError, context: ClientContext) -> None:
+        """Leave the refusal in the trail."""
+        if isinstance(error, InvalidCredentials):
+            await audit.record_later(
+                Event.SIGN_IN, outcome=Outcome.REFUSED, actor_id=self.user_id, user_id=self.user_id
+            )
+
+
 class _AccountChanged(InvalidPasskey):
     """The passkey was right; its person was deleted or deactivated, or ended all sessions, since."""
 

@@ -10,6 +10,7 @@ from django.db import IntegrityError
 from accounts import email_address as emails
 from accounts.audit import recording as audit
 from accounts.email import codes
+from accounts.email.services import Confirmed
 from accounts.errors import InvalidCredentials, InvalidEmailCode
 from accounts.mfa.kept_devices import services as kept_devices
 from accounts.outbox import tokens as email_tokens
@@ -32,7 +33,7 @@ from tokens.clients.registry import Client
 from tokens.errors import InvalidToken, MfaRequired
 from tokens.keys.store import key_store
 from tokens.principal import Principal
-from tokens.sessions import client_sessions
+from tokens.sessions import client_sessions, sso_session
 from tokens.sessions import queries as session_queries
 from tokens.sessions import units as sessions
 from tokens.sessions.access_tokens import token_pair
@@ -40,7 +41,7 @@ from tokens.sessions.models import BY_EMAIL, FIRST_PARTY_CLIENT
 from tokens.sessions.outputs import TokenPair
 from tokens.sessions.queries import OpenedSession
 from tokens.sign_in import mfa_token, units
-from tokens.sign_in.proofs import ByEmailCode, ByKeptDevice, ByPassword, SignInProof
+from tokens.sign_in.proofs import ByConfirmation, ByEmailCode, ByKeptDevice, ByPassword, SignInProof
 
 log = get_logger()
 
@@ -136,6 +137,37 @@ async def _by_email(who: Authenticated, token_id: UUID | None) -> ByEmailCode:
     return ByEmailCode(who.id, who.session_epoch, token_id, who.attempt)
 
 
+async def verify_confirmation(confirmed: Confirmed) -> ByConfirmation:
+    """Return the proof of the person who has just confirmed their address, with all that a sign-in asks them for.
+
+    Args:
+        confirmed: What they have shown with the link.
+
+    Raises:
+        InvalidCredentials: (401) the account has changed since.
+        PasswordChangeRequired: (403) staff have asked for another password.
+    """
+    account = await database().read(user_queries.credentials_of_id, confirmed.user_id)
+    if account is None or account.session_epoch != confirmed.epoch or bool(account.methods) != bool(confirmed.factor):
+        raise InvalidCredentials
+    await accounts.require_admissible(account)
+    return ByConfirmation(account.id, account.session_epoch, account.email, confirmed.factor)
+
+
+async def ask_factor_again(*, user_id: UUID) -> None:
+    """Raise ``MfaRequired`` once more for a person whose message was read, and used up by it, just now.
+
+    Args:
+        user_id: Who it is.
+
+    Raises:
+        MfaRequired: (401) Where they have a second factor still.
+    """
+    account = await database().read(user_queries.credentials_of_id, user_id)
+    if account is not None and account.is_active and account.methods:
+        await _by_email(Authenticated(account.id, account.session_epoch, account.methods), None)
+
+
 async def verify_sign_up(*, user_id: UUID) -> ByPassword:
     """Return the proof of the person who has just made this account, with a password, in the same request.
 
@@ -167,6 +199,22 @@ async def open_session(
         opened = await database().write(units.open_session, proof, context=context, kind=kind)
     log.info("signed_in", user_id=str(proof.user_id), session_id=str(opened.session_id), amr=proof.amr)
     return opened
+
+
+async def opened_just_now(session_id: UUID) -> OpenedSession | None:
+    """Return a session of this service's own API, for the browser that opened it and may have dropped the answer.
+
+    None where it does not sign its person in any more, or was refreshed: then some browser has its tokens.
+
+    Args:
+        session_id: What the note of that request says.
+    """
+    found = await database().read(session_queries.find, session_id)
+    if found is None or found.client_id != FIRST_PARTY_CLIENT or found.is_over(clock.now()) or found.generation:
+        return None
+    if found.actor_id is not None or not sso_session.signs_in(found):
+        return None
+    return sessions.opened(found, found.account)
 
 
 async def keep_device(*, session_id: UUID, device_id: UUID) -> None:

@@ -5,6 +5,7 @@ import re
 from datetime import datetime
 from html import unescape
 from typing import Any
+from uuid import uuid4
 
 import httpx
 import pytest
@@ -23,6 +24,7 @@ from conftest import PASSWORD
 from ironauth.config.cookies import OWN_LANGUAGE, REFRESH
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.http import cookies
+from ironauth.infrastructure.http.second_clicks import WITHIN_S
 from ironauth.tests.sweep import HOSTILE
 from tokens.access.credentials import access_name
 from tokens.oauth.models import Consent
@@ -261,6 +263,12 @@ async def test_sessions_and_applications(page: httpx.AsyncClient, member: Member
     theirs = await sync_to_async(signed_on)(other.pk)
     await page.post(f"{path}/{theirs.pk}", data=forms(shown, "end")[0][1])
     assert (await Session.objects.aget(pk=theirs.pk)).revoked_at is None
+    nothing = "It is not on the list, so nothing was changed. This is what is there now."
+    for never in (theirs.pk, uuid4()):  # nobody is told that what is not theirs, or never was, has been signed out
+        answer = await page.post(f"{path}/{never}", data=forms(shown, "end")[0][1])
+        await done(page, answer, nothing)
+    with clock.shifted(WITHIN_S):  # another tab, later
+        await done(page, await send(page, shown, path, "end"), nothing)
     if len(forms((await page.get(path)).text, "end_others")):
         await done(page, await press(page, path, "end_others"), "You are signed out everywhere else.")
     assert len(forms((await page.get(path)).text, "end")) == 1

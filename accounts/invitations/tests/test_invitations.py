@@ -59,6 +59,8 @@ async def test_the_page_makes_the_account(
     user = await User.objects.aget(email_key="ida@example.com")
     assert (user.email, user.name, user.email_verified_at is not None) == (INVITED, "Ida", True)
     assert await sign_in_status(api, INVITED, NEW_PASSWORD) == 200
+    second = await post(api, token, email="somebody-else@example.com")
+    assert (second.status_code, "Your account is ready" in second.text) == (200, True)
     for again in (await api.get(PAGE, params={"token": token}), await post(api, token)):
         assert (again.status_code, "was used before" in again.text) == (400, True)
     row = await Invitation.objects.aget()

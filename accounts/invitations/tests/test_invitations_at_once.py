@@ -94,7 +94,7 @@ async def test_page_and_api_at_once_make_one_account(api: httpx.AsyncClient, as_
     asked = [
         api.post(PAGE, data=form),
         api.post(SIGNUP, json=body),
-        api.post(PAGE, data=form),
+        api.post(PAGE, data={**form, "name": "Ida"}),  # another tab: not the same form
         api.post(SIGNUP, json=body),
     ]
     statuses = sorted([answer.status_code for answer in await asyncio.gather(*asked)])

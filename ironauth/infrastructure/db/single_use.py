@@ -3,6 +3,7 @@
 It is for tokens that carry everything themselves: making one writes nothing, so asking for many fills no table.
 """
 
+from collections.abc import Sequence
 from typing import Final
 from uuid import UUID
 
@@ -18,7 +19,7 @@ KEEP_S: Final = 3_600
 _INSERT: Final = CompiledInsert(lambda: given_row(UsedOnce), ignore_conflicts=True)
 
 
-def consume(purpose: str, token_id: UUID, expires_at: int) -> bool:
+def consume(purpose: str, token_id: UUID, expires_at: int, *, led_to: UUID | None = None) -> bool:
     """Use the token up; return whether it had not been before. Of several at once one gets True. One query.
 
     A rollback gives it back.
@@ -27,8 +28,21 @@ def consume(purpose: str, token_id: UUID, expires_at: int) -> bool:
         purpose: A short name, so that ids of different kinds never meet.
         token_id: Unique among the tokens of that purpose.
         expires_at: The unix second from which the token is refused for its age.
+        led_to: The session that was opened by it, where somebody asks for that (``uses_of``).
     """
-    return _INSERT.run(key=_key(purpose, token_id), expires_at=expires_at) > 0
+    return _INSERT.run(key=_key(purpose, token_id), expires_at=expires_at, led_to=led_to) > 0
+
+
+def uses_of(purpose: str, token_ids: Sequence[UUID]) -> dict[UUID, UUID | None]:
+    """Return which of these tokens were used and have not expired, with the session that each has led to. One query.
+
+    Args:
+        purpose: As of ``consume``.
+        token_ids: As of ``consume``.
+    """
+    keys = {_key(purpose, token_id): token_id for token_id in token_ids}
+    alive = UsedOnce.objects.filter(pk__in=keys, expires_at__gt=int(clock.unix()))
+    return {keys[key]: led_to for key, led_to in alive.values_list("key", "led_to")}
 
 
 def give_back(purpose: str, token_id: UUID) -> None:

@@ -45,6 +45,17 @@ async def test_they_count(api: httpx.AsyncClient, wiki: OAuthClient, path: str) 
         assert (await api.get(path, params={"client_id": client_id})).status_code in (200, 400)
 
 
+@pytest.mark.parametrize("mark", ["", "?of=0123456789abcdef"])
+async def test_they_count_where_a_logo_is_asked_for(api: httpx.AsyncClient, wiki: OAuthClient, mark: str) -> None:
+    """As many invented ids as the limit are answered 404, one more 429; a client's own id never is."""
+    for _ in range(LIMIT):
+        assert (await api.get(f"/oauth/logo/{uuid.uuid4()}{mark}")).status_code == 404
+    refused = await api.get(f"/oauth/logo/{uuid.uuid4()}{mark}")
+    assert (refused.status_code, int(refused.headers["retry-after"]) >= 1) == (429, True)
+    for _ in range(2):
+        assert (await api.get(f"/oauth/logo/{wiki.pk}{mark}")).status_code == 404
+
+
 async def test_they_drop_nothing_of_ours(
     api: httpx.AsyncClient, pair: Pair, wiki: OAuthClient, monkeypatch: pytest.MonkeyPatch, settings: Settings
 ) -> None:

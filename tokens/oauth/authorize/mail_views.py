@@ -31,7 +31,7 @@ from tokens.oauth.authorize import state as authorization_state
 from tokens.oauth.authorize.mailed_pages import Waiting
 from tokens.oauth.authorize.request import Unanswerable
 from tokens.oauth.authorize.sign_in_views import SignInForm, refusal_of
-from tokens.oauth.authorize.state import AuthorizationState
+from tokens.oauth.authorize.state import AccountState, AuthorizationState
 from tokens.oauth.authorize.views import EXPIRED, OAuthPage
 from tokens.sessions import transport
 from tokens.sign_in import services
@@ -43,6 +43,8 @@ USED_BEFORE = _("The link was used before, or is too old. If you have confirmed 
 
 class SignInLink(SignInForm):
     """GET, POST /oauth/signin/link."""
+
+    once = True
 
     @extend_schema(exclude=True)
     async def get(self, request: ApiRequest) -> HttpResponse:
@@ -79,8 +81,11 @@ class SignInLink(SignInForm):
             )
             return await self.signed_in(request, proof, state=state, client=client, context=context)
         except MfaRequired as needed:
-            return self.ask_second_factor(needed, state, client, browser, email=state.email)
+            return await self.ask_second_factor_once(request, needed, state, client)
         except (InvalidEmailToken, InvalidEmailCode) as error:
+            led = await self.led_on(request, state, client)
+            if led is not None:
+                return led
             return authorize_pages.ask_email_code(
                 state, client, browser, email=state.email, problem=USED_UP, status=error.status
             )
@@ -115,9 +120,9 @@ class VerifyLink(VerifyPage, SignInForm):
     one the address is confirmed, and the page says where to go on.
     """
 
+    once = True
     waiting: Waiting | None = None
     client: Client | None = None
-    done = ""
 
     @extend_schema(exclude=True)
     async def get(self, request: ApiRequest) -> HttpResponse:
@@ -134,21 +139,32 @@ class VerifyLink(VerifyPage, SignInForm):
         found = await self._find(str(request.data.get("token", "")))
         begun = await self.resumed_by_link(request)
         page = await super().post(request)
-        if found is None or begun is None or begun[0].code_id != found.id or not self.done:
+        if begun is None or not self.done or self.done == "disowned":
             return page
-        if self.done == "disowned" or not mailed_pages.is_here(self.waiting, self.client):
+        waiting, named = self.waiting, email_tokens.named(str(request.data.get("token", "")))
+        if begun[0].code_id != named or not mailed_pages.is_here(waiting, self.client):
             return page
-        (state, client), browser = begun, authorization_state.browser_of(request)
-        field = "new_password" if self.done == "started_clean" else "password"
-        password = str(request.data.get(field, ""))
-        if not password:  # it was confirmed before
-            return authorize_pages.sign_in(state, client, browser, email=found.email, address_confirmed=True)
-        return await self.signed_in_by_password(request, found.email, password, state, client, address_confirmed=True)
+        if self.is_second and (led := await self.led_on(request, *begun)) is not None:
+            return led
+        return await self._signs_in(request, found.email if found is not None else waiting.state.email, *begun)
 
-    async def act(self, request: ApiRequest) -> str:
-        """Do as the page without a way on does, and keep what was done."""
-        self.done = await super().act(request)
-        return self.done
+    async def _signs_in(
+        self, request: ApiRequest, email: str, state: AuthorizationState | AccountState, client: Client | None
+    ) -> HttpResponse:
+        """Sign in with what the link was confirmed with, and go on."""
+        field = "new_password" if self.done == "started_clean" else "password"
+        password, browser = str(request.data.get(field, "")), authorization_state.browser_of(request)
+        if not password:  # it was confirmed before
+            return authorize_pages.sign_in(state, client, browser, email=email, address_confirmed=True)
+        if self.confirmed is None:
+            return await self.signed_in_by_password(request, email, password, state, client, address_confirmed=True)
+        context = transport.context_of_sign_in(request._request, "cookie")  # noqa: SLF001 - Django's request
+        try:
+            proof = await services.verify_confirmation(self.confirmed)
+            return await self.signed_in(request, proof, state=state, client=client, context=context)
+        except DomainError as error:  # the address is confirmed
+            told = {"address_confirmed": True, **refusal_of(error)}
+            return authorize_pages.sign_in(state, client, browser, email=email, **told)
 
     async def _find(self, token: str) -> FoundToken | None:
         """Return whose token it is, and keep the page that waits for it.

@@ -31,7 +31,7 @@ from tokens.clients.errors import (
 from tokens.clients.models import digest_of
 from tokens.clients.registry import Client
 from tokens.oauth.authorize import request as authorization_request
-from tokens.oauth.authorize.request import FINISHED, Unanswerable
+from tokens.oauth.authorize.request import Finished, Unanswerable
 from tokens.oauth.endpoint import DETAILS, MAX_BYTES, RESOURCE, SEVERAL, OAuthEndpoint, refusals, unique_parameters
 from tokens.oauth.inputs import PushInput
 from tokens.oauth.models import PushedRequest
@@ -173,12 +173,12 @@ async def opened(*, client: Client, request_uri: str) -> tuple[str, QueryDict]:
         request_uri: The parameter as it was received.
 
     Raises:
-        Unanswerable: without the parameters nobody knows where to answer.
+        Finished: without the parameters nobody knows where to answer.
     """
     digest = digest_of(request_uri.removeprefix(PREFIX))
     parameters = await database().read(find, client=client, digest=digest)
     if parameters is None:
-        raise Unanswerable(FINISHED)
+        raise Finished
     query = QueryDict(mutable=True)
     query.update(parameters)
     if RESOURCE in parameters:  # each by itself, as it was sent

@@ -67,6 +67,12 @@ class Unanswerable(OAuthError):
     """There is nowhere to send the answer: a page says what is wrong (RFC 6749 §4.1.2.1)."""
 
 
+class Finished(Unanswerable):
+    """The request was pushed, and was answered before, or has expired."""
+
+    detail = FINISHED
+
+
 class Refused(DomainError):
     """The client gets an error: ``reason``, at ``target``."""
 

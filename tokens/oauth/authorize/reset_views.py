@@ -4,7 +4,7 @@ In the browser that asked, the sign-in ends where it was to end. A link in any o
 its page says where to go on. Signing in there would bring an answer to a client that has asked in another browser.
 """
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 from uuid import UUID
 
 import msgspec
@@ -15,12 +15,13 @@ from rest_framework import exceptions
 
 from accounts.email import services as email_services
 from accounts.errors import InvalidEmailToken
+from accounts.outbox import tokens as email_tokens
 from accounts.pages import meter
 from accounts.users.inputs import ResetPasswordInput
 from ironauth.infrastructure.api.views import ApiRequest
 from ironauth.infrastructure.core.errors import DomainError, ValidationFailed
 from ironauth.infrastructure.db.unit_of_work import database
-from ironauth.infrastructure.http import client_context
+from ironauth.infrastructure.http import client_context, second_clicks
 from tokens.clients.registry import Client
 from tokens.oauth.authorize import mailed_pages
 from tokens.oauth.authorize import pages as authorize_pages
@@ -30,6 +31,8 @@ from tokens.oauth.authorize.mailed_pages import Waiting
 from tokens.oauth.authorize.sign_in_views import SignInForm, refusal_of
 from tokens.oauth.authorize.state import AccountState, AuthorizationState, CodeFor
 from tokens.upstream import providers
+
+_SET: Final = "set"  # what the first of two clicks has done
 
 
 class AskMessageForm(SignInForm):
@@ -93,6 +96,8 @@ class VerifyAgainForm(AskMessageForm):
 class ResetPage(SignInForm):
     """GET, POST /oauth/reset."""
 
+    once = True
+
     @extend_schema(exclude=True)
     async def get(self, request: ApiRequest) -> HttpResponse:
         """Ask for the new password; a link of no use is refused before anybody types one."""
@@ -114,7 +119,7 @@ class ResetPage(SignInForm):
         try:
             found = await email_services.reset_by(token=token, address=client_context.address_of(request))
         except InvalidEmailToken as error:
-            return _elsewhere(None, stale=True, status=error.status)
+            return await self._used(request, error)
         waiting = await database().read(mailed_pages.find, found.id, authorization_state.browser_of(request))
         if meter.FIELD in request.data:
             judged = await meter.shown(password=password, email=found.email, address=client_context.address_of(request))
@@ -124,12 +129,28 @@ class ResetPage(SignInForm):
             data = await self.validated(request, ResetPasswordInput)
             await email_services.reset_password(**data, address=client_context.address_of(request))
         except InvalidEmailToken as error:  # another request was faster
-            return _elsewhere(None, stale=True, status=error.status)
+            return await self._used(request, error)
         except (exceptions.ValidationError, DomainError) as error:
             return await _asking(request, waiting, token=token, **_refused(error))
+        await second_clicks.note(request, _SET)
         if begun is None or waiting is None or not waiting.is_here or begun[0].code_id != found.id:
             return await _done_elsewhere(waiting)
         return await self.signed_in_by_password(request, found.email, password, *begun, password_set=True)
+
+    async def _used(self, request: ApiRequest, error: InvalidEmailToken) -> HttpResponse:
+        """Say that the link is of no use; the second of two clicks leads on, as the password is set."""
+        named = email_tokens.named(str(request.data.get("token", "")))
+        if named is None or await second_clicks.first_of(request, _SET) is None:
+            return _elsewhere(None, stale=True, status=error.status)
+        waiting = await database().read(mailed_pages.find, named, authorization_state.browser_of(request))
+        begun = await self.resumed_by_link(request)
+        if begun is None or waiting is None or not waiting.is_here or begun[0].code_id != named:
+            return await _done_elsewhere(waiting)
+        led = await self.led_on(request, *begun)
+        if led is not None:
+            return led
+        password = str(request.data.get("new_password", ""))
+        return await self.signed_in_by_password(request, waiting.state.email, password, *begun, password_set=True)
 
 
 async def _asking(request: ApiRequest, waiting: Waiting | None, **context: Any) -> HttpResponse:

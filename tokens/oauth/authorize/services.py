@@ -19,7 +19,7 @@ from tokens.clients.errors import AccessDenied, ConsentRequired, LoginRequired
 from tokens.clients.registry import Client
 from tokens.oauth import codes
 from tokens.oauth import details as authorization_details
-from tokens.oauth.authorize.request import FINISHED, SELECT_ACCOUNT, AuthorizationRequest, Refused, Unanswerable
+from tokens.oauth.authorize.request import SELECT_ACCOUNT, AuthorizationRequest, Finished, Refused, Unanswerable
 from tokens.oauth.authorize.state import LIFE_S, AuthorizationState
 from tokens.oauth.codes import AuthorizationCodeData
 from tokens.oauth.consent import units as consents
@@ -101,6 +101,49 @@ def _sign_in(
     return opened, _decided(request=state.request, client=client, session=opened.stored, signed_in=True)
 
 
+async def lead_on(session_id: UUID, *, state: AuthorizationState, client: Client) -> tuple[SsoCookie, Decision] | None:
+    """Return the SSO session that the same form has just opened, and what comes next in it; None where it is over.
+
+    Nothing is opened anew. A code of before that nobody has redeemed is replaced. ``answer`` is asked next.
+
+    Args:
+        session_id: The session.
+        state: The authorization state of the form.
+        client: The client that it leads to.
+
+    Raises:
+        Unanswerable: Client or person have been deleted meanwhile.
+    """
+    try:
+        return await database().write(_lead_on, session_id, state=state, client=client)
+    except IntegrityError as error:
+        raise _gone(error) from error
+
+
+def _lead_on(session_id: UUID, *, state: AuthorizationState, client: Client) -> tuple[SsoCookie, Decision] | None:
+    found = sso_session.opened_just_now(session_id)
+    if found is None:
+        return None
+    cookie, session = found
+    if state.device:
+        return cookie, Decision(Step.CONFIRM, session=session)
+    return cookie, _decided(request=state.request, client=client, session=session, signed_in=True, again=True)
+
+
+async def answer_again(state: AuthorizationState, client: Client, session: StoredSession) -> Decision:
+    """Return what comes next where the same form has just finished a pushed request: a code in place of that one's.
+
+    Args:
+        state: The authorization state of the form.
+        client: The client that it leads to.
+        session: The SSO session of the person, as it was read.
+    """
+    try:
+        return await database().write(_issue, state.request, client, session, again=True)
+    except IntegrityError as error:
+        raise _gone(error) from error
+
+
 def answer(state: AuthorizationState, decision: Decision) -> Decision:
     """Return what comes next after a sign-in.
 
@@ -142,7 +185,12 @@ async def decide(*, request: AuthorizationRequest, client: Client, cookie: SsoCo
 
 
 async def allow(
-    *, request: AuthorizationRequest, client: Client, cookie: SsoCookie | None, session_id: UUID | None
+    *,
+    request: AuthorizationRequest,
+    client: Client,
+    cookie: SsoCookie | None,
+    session_id: UUID | None,
+    again: bool = False,
 ) -> Decision:
     """Return the code for what the person has just allowed, in the SSO session they were asked in.
 
@@ -153,31 +201,36 @@ async def allow(
         client: Who gets the code.
         cookie: What the browser brings.
         session_id: The SSO session of the person who was asked.
+        again: Whether the same form has allowed it just before: its code is replaced.
 
     Raises:
+        Finished: It was pushed, and has been answered before.
         Unanswerable: Client or person have been deleted meanwhile.
     """
     if cookie is None or cookie.session_id != session_id:
         return Decision(Step.SIGN_IN)
     try:
-        decision = await database().write(_remember_and_issue, request=request, client=client, cookie=cookie)
+        decision = await database().write(
+            _remember_and_issue, request=request, client=client, cookie=cookie, again=again
+        )
     except IntegrityError as error:
         raise _gone(error) from error
     return _told(request, decision)
 
 
-async def deny(*, request: AuthorizationRequest, client: Client) -> Refused:
+async def deny(*, request: AuthorizationRequest, client: Client, again: bool = False) -> Refused:
     """Return what the client hears when the person says no. No query, 2 for a pushed request.
 
     Args:
         request: The request, judged.
         client: The client that it names.
+        again: Whether the same form has said no just before.
 
     Raises:
-        Unanswerable: It was pushed, and has been answered before.
+        Finished: It was pushed, and has been answered before.
     """
-    if request.pushed and not await database().write(_finish, request.pushed):
-        raise Unanswerable(FINISHED)
+    if request.pushed and not again and not await database().write(_finish, request.pushed):
+        raise Finished
     log.info("authorization_denied", client_id=client.client_id)
     return Refused(AccessDenied(), request.target)
 
@@ -199,7 +252,9 @@ def _lacks_factor(request: AuthorizationRequest, session: StoredSession) -> bool
     return request.wants_second_factor and BY_KEPT_DEVICE in amr and MULTIPLE not in amr
 
 
-def _decided(*, request: AuthorizationRequest, client: Client, session: StoredSession, signed_in: bool) -> Decision:
+def _decided(
+    *, request: AuthorizationRequest, client: Client, session: StoredSession, signed_in: bool, again: bool = False
+) -> Decision:
     """Return what comes next for this person; ``signed_in``: whether they have just signed in for this request."""
     if request.hint_sub and subjects.subject_of(client, session.account.id) != request.hint_sub:
         return Decision(Step.SIGN_IN)
@@ -208,7 +263,7 @@ def _decided(*, request: AuthorizationRequest, client: Client, session: StoredSe
     asked = asked or (client.unverified and not request.silent)
     if asked or (not signed_in and _may_be_another(request, client)) or not _is_allowed(request, client, session):
         return Decision(Step.CONFIRM, session=session)
-    return _issue(request, client, session)
+    return _issue(request, client, session, again=again)
 
 
 def _may_be_another(request: AuthorizationRequest, client: Client) -> bool:
@@ -234,7 +289,9 @@ def _is_allowed(request: AuthorizationRequest, client: Client, session: StoredSe
     return allowed.covers(request.scope, request.resources)
 
 
-def _remember_and_issue(*, request: AuthorizationRequest, client: Client, cookie: SsoCookie) -> Decision:
+def _remember_and_issue(
+    *, request: AuthorizationRequest, client: Client, cookie: SsoCookie, again: bool = False
+) -> Decision:
     """Note what was allowed, and return the code for it; a unit of work, one transaction."""
     session = sso_session.find(cookie)
     if session is None:
@@ -254,12 +311,18 @@ def _remember_and_issue(*, request: AuthorizationRequest, client: Client, cookie
             session_id=session.id,
             details=[one.type for one in request.details],
         )
-    return _issue(request, client, session)
+    return _issue(request, client, session, again=again)
 
 
-def _issue(request: AuthorizationRequest, client: Client, session: StoredSession) -> Decision:
-    """Return the code of a request that nothing stands in the way of. 1 query, 2 once a minute, 2 more if pushed."""
-    if request.pushed and not _finish(request.pushed):
+def _issue(request: AuthorizationRequest, client: Client, session: StoredSession, *, again: bool = False) -> Decision:
+    """Return the code of a request that nothing stands in the way of. 1 query, 2 once a minute, 2 more if pushed.
+
+    ``again``: the same form has got one just before. Nobody may have seen that, so this one takes its place (RFC 9126
+    §4 lets a person send a page again).
+    """
+    if again:
+        codes.withdraw(client_id=client.id, user_id=session.account.id, code_challenge=request.code_challenge)
+    if request.pushed and not _finish(request.pushed) and not again:
         return Decision(Step.FINISHED)
     sso_session.touch(session)
     about_to_commit()
@@ -307,7 +370,7 @@ def _gone(error: IntegrityError) -> Exception:
 def _told(request: AuthorizationRequest, decision: Decision) -> Decision:
     """Return the decision, with a line about a code. Raises ``Refused`` where the client wants no questions."""
     if decision.step is Step.FINISHED:
-        raise Unanswerable(FINISHED)
+        raise Finished
     if decision.step is not Step.CODE:
         if request.silent:
             raise Refused(LoginRequired() if decision.step is Step.SIGN_IN else ConsentRequired(), request.target)

@@ -1,7 +1,7 @@
 """The forms that sign somebody in on the way to a client: password, second factor, passkey."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 from uuid import UUID
 
 import msgspec
@@ -21,25 +21,25 @@ from ironauth.infrastructure.api.views import ApiRequest
 from ironauth.infrastructure.cache.two_level import token_cache
 from ironauth.infrastructure.core import strict_json
 from ironauth.infrastructure.core.errors import DomainError, Throttled
-from ironauth.infrastructure.db.unit_of_work import database
+from ironauth.infrastructure.http import second_clicks
 from ironauth.infrastructure.http.client_context import ClientContext
 from tokens.clients.registry import Client
 from tokens.errors import InvalidMfaToken, MfaRequired
 from tokens.keys.store import key_store
 from tokens.oauth.authorize import pages as authorize_pages
-from tokens.oauth.authorize import responses
+from tokens.oauth.authorize import responses, to_provider
 from tokens.oauth.authorize import services as authorizations
 from tokens.oauth.authorize import state as authorization_state
 from tokens.oauth.authorize.inputs import EmailFormInput, PasswordFormInput
+from tokens.oauth.authorize.services import Decision, Step
 from tokens.oauth.authorize.state import HOME, AccountState, AuthorizationState, SignInState
 from tokens.oauth.authorize.views import OAuthPage
 from tokens.sessions import browser_sessions, sso_session, transport
 from tokens.sessions.access_tokens import token_pair
-from tokens.sessions.models import BY_UPSTREAM
-from tokens.sign_in import factor_services, passkey_services, services
+from tokens.sessions.outputs import TokenPair
+from tokens.sign_in import factor_services, mfa_token, passkey_services, services
 from tokens.sign_in.proofs import SignInProof
 from tokens.upstream import providers
-from tokens.upstream import units as upstream
 
 #: What a refusal asks for is a link away: the part of the template that has it.
 _REMEDIES: Final[Mapping[type[DomainError], str]] = {EmailNotVerified: "verify", PasswordChangeRequired: "password"}
@@ -48,8 +48,17 @@ _OR_NOT_CONFIRMED: Final = _(
 )
 
 
+_FACTOR: Final = "factor"  # what the first of two clicks has asked for, where it did not sign in
+
+
 class SignInForm(OAuthPage):
-    """What the forms share that end in a sign-in."""
+    """What the forms share that end in a sign-in.
+
+    Attributes:
+        once: Whether the form uses up what it signs in with: then the second click of two has nothing to show.
+    """
+
+    once: ClassVar[bool] = False
 
     async def signed_in(
         self,
@@ -68,12 +77,14 @@ class SignInForm(OAuthPage):
         """
         if client is None or isinstance(state, AccountState):
             response, session_id = await _to_account(proof, state, context)
-            ended = await _note_upstream(request, proof, session_id, state)
+            ended = await to_provider.note(request, proof, session_id, state)
             if ended is not None and response.headers["Location"] == HOME:
                 told = connected.address(user_id=proof.user_id, provider=state.upstream, user_agents=ended)
                 response.headers["Location"] = told
             if keeps_device:
                 await _keep_device(response, proof, session_id, context)
+            if self.once:
+                await second_clicks.note(request, led_to=session_id)
             return response
         others = sso_session.read_others(request)
         opened, decision = await authorizations.sign_in(
@@ -84,12 +95,13 @@ class SignInForm(OAuthPage):
             others=others,
             context=context,
         )
-        await _note_upstream(request, proof, opened.session_id, state)
-        known = msgspec.structs.replace(state, mfa_token="", methods=(), upstream_id=None, upstream="", keeps=False)
-        try:
-            response = self.shown(request, known, client, authorizations.answer(state, decision))
-        except DomainError as error:  # signed in they are, whatever becomes of the rest
-            response = self.handle_exception(error)
+        await to_provider.note(request, proof, opened.session_id, state)
+        if decision.step is Step.FINISHED and await second_clicks.first_of(request) is not None:
+            assert opened.stored is not None
+            decision = await authorizations.answer_again(state, client, opened.stored)
+        elif decision.step is not Step.FINISHED and (self.once or state.request.pushed):
+            await second_clicks.note(request, led_to=opened.session_id)
+        response = self._gone_on(request, state, client, decision)
         sso_session.give_cookie(response, opened.refresh_token, max_age_s=settings.IRONAUTH_SSO_ABSOLUTE_S)
         if others or opened.others:
             browser_sessions.give_others(response, opened.others)
@@ -97,6 +109,55 @@ class SignInForm(OAuthPage):
         if keeps_device:
             await _keep_device(response, proof, opened.session_id, context)
         return response
+
+    def _gone_on(
+        self, request: ApiRequest, state: AuthorizationState, client: Client, decision: Decision
+    ) -> HttpResponse:
+        """Return what comes after a sign-in; signed in they are, whatever becomes of the rest."""
+        known = msgspec.structs.replace(state, mfa_token="", methods=(), upstream_id=None, upstream="", keeps=False)
+        try:
+            return self.shown(request, known, client, authorizations.answer(state, decision))
+        except DomainError as error:
+            return self.handle_exception(error)
+
+    async def led_on(
+        self, request: ApiRequest, state: AuthorizationState | AccountState, client: Client | None
+    ) -> HttpResponse | None:
+        """Return where the same form has led just before, in the session that it opened; None where it has not.
+
+        Nothing is proved or opened anew. The request is refused otherwise.
+        """
+        browser = authorization_state.browser_of(request)
+        first = await second_clicks.first_of(request, "", _FACTOR) if browser else None
+        if first is None or first.led_to is None:
+            return None
+        if first.word == _FACTOR:
+            try:
+                await services.ask_factor_again(user_id=first.led_to)
+            except MfaRequired as needed:
+                return self.ask_second_factor(needed, state, client, browser, email=state.email)
+            return None
+        if client is None or isinstance(state, AccountState):
+            mark, key = token_cache().mark(), await key_store().signing()
+            opened = await services.opened_just_now(first.led_to)
+            return _on_to_account(state, token_pair(opened, key, mark)) if opened is not None else None
+        found = await authorizations.lead_on(first.led_to, state=state, client=client)
+        if found is None:
+            return None
+        cookie, decision = found
+        response = self._gone_on(request, state, client, decision)
+        browser_sessions.give_opened(request, response, cookie, keeps=state.keeps)
+        return response
+
+    async def ask_second_factor_once(
+        self, request: ApiRequest, needed: MfaRequired, state: SignInState, client: Client | None
+    ) -> HttpResponse:
+        """Return the page that asks for a second factor, where the first one is used up; see there."""
+        ticket = mfa_token.parse(str(needed.members["mfa_token"]))
+        assert ticket is not None
+        await second_clicks.note(request, _FACTOR, led_to=ticket.user_id)
+        browser = authorization_state.browser_of(request)
+        return self.ask_second_factor(needed, state, client, browser, email=state.email)
 
     async def resumed_by_link(
         self, request: ApiRequest
@@ -217,6 +278,8 @@ class PasswordForm(SignInForm):
 class SecondFactorForm(SignInForm):
     """POST /oauth/signin/code."""
 
+    once = True
+
     @extend_schema(exclude=True)
     async def post(self, request: ApiRequest) -> HttpResponse:
         """Finish a sign-in with a code or a passkey, or say what is wrong on the same page; or show the other field.
@@ -238,6 +301,9 @@ class SecondFactorForm(SignInForm):
                 request, proof, state=state, client=client, context=context, keeps_device=keeps
             )
         except InvalidMfaToken:
+            led = await self.led_on(request, state, client)
+            if led is not None:
+                return led
             again = msgspec.structs.replace(state, mfa_token="", methods=())
             late = _("That took too long: sign in with your password again.")
             return authorize_pages.sign_in(again, client, browser, problem=late, status=401)
@@ -280,31 +346,6 @@ def _judged(context: ClientContext, state: SignInState) -> ClientContext:
     return context._replace(kept_device="") if wanted or state.upstream_id is not None else context
 
 
-async def _note_upstream(
-    request: ApiRequest, proof: SignInProof, session_id: UUID, state: SignInState
-) -> list[str] | None:
-    """Link the identity at another provider that this browser has shown, and note which session it began.
-
-    Only where it was what signed the person in, or the page has said that it would be linked: a sign-in with a provider
-    that was given up for a password leaves no trace.
-
-    Returns:
-        The user agents of the sessions that have ended by the linking; None where nothing was linked on a page.
-    """
-    by_identity = BY_UPSTREAM in proof.amr.split()
-    if state.upstream_id is not None and (by_identity or state.upstream):
-        ended = await database().write(
-            upstream.note_session,
-            user_id=proof.user_id,
-            session_id=session_id,
-            waiting_id=state.upstream_id,
-            browser=authorization_state.browser_of(request),
-            by_identity=by_identity,
-        )
-        return ended if state.upstream else None
-    return None
-
-
 async def _keep_device(response: HttpResponse, proof: SignInProof, session_id: UUID, context: ClientContext) -> None:
     """Keep the browser as a device, where its session still lives."""
     device_id = await kept_devices.keep(response, user_id=proof.user_id, epoch=proof.session_epoch, context=context)
@@ -324,10 +365,15 @@ async def _to_account(proof: SignInProof, state: SignInState, context: ClientCon
     mark = token_cache().mark()
     key = await key_store().signing()
     opened = await services.open_session(proof, context=context)
-    response = responses.on_to_account(state.next if isinstance(state, AccountState) else "/")
-    transport.set_cookies(response, token_pair(opened, key, mark))
+    response = _on_to_account(state, token_pair(opened, key, mark))
     transport.set_device(response, context)
     return response, opened.session_id
+
+
+def _on_to_account(state: SignInState, pair: TokenPair) -> HttpResponse:
+    response = responses.on_to_account(state.next if isinstance(state, AccountState) else "/")
+    transport.set_cookies(response, pair)
+    return response
 
 
 def _shown(request: ApiRequest) -> Evidence:

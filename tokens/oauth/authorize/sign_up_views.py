@@ -122,6 +122,8 @@ class AskCodeForm(SignInForm):
 class CodeForm(SignInForm):
     """POST /oauth/code."""
 
+    once = True
+
     @extend_schema(exclude=True)
     async def post(self, request: ApiRequest) -> HttpResponse:
         """Sign in with the code that was mailed, or say what is wrong on the same page; or send another one."""
@@ -137,7 +139,7 @@ class CodeForm(SignInForm):
             proof = await _judged(state, data["code"], context)
             return await self.signed_in(request, proof, state=state, client=client, context=context)
         except MfaRequired as needed:
-            return self.ask_second_factor(needed, state, client, browser, email=state.email)
+            return await self.ask_second_factor_once(request, needed, state, client)
         except exceptions.ValidationError:
             missing = _("Type the six digits from the message.")
             return authorize_pages.email_code(state, client, browser, problem=missing, status=400)

@@ -15,7 +15,7 @@ from ironauth.infrastructure.api.parsers import FormParser
 from ironauth.infrastructure.api.views import ApiRequest, AsyncAPIView
 from ironauth.infrastructure.core.errors import DomainError
 from ironauth.infrastructure.db.unit_of_work import database
-from ironauth.infrastructure.http import client_context
+from ironauth.infrastructure.http import client_context, second_clicks
 from ironauth.infrastructure.http.language import PageLanguage
 from tokens.access.credentials import refuse_login_csrf
 from tokens.clients.errors import OAuthError
@@ -27,7 +27,7 @@ from tokens.oauth.authorize import request as authorization_request
 from tokens.oauth.authorize import services as authorizations
 from tokens.oauth.authorize import state as authorization_state
 from tokens.oauth.authorize.inputs import DecisionInput
-from tokens.oauth.authorize.request import AuthorizationRequest, Refused, Unanswerable
+from tokens.oauth.authorize.request import AuthorizationRequest, Finished, Refused, Unanswerable
 from tokens.oauth.authorize.services import Decision, Step
 from tokens.oauth.authorize.state import AccountState, AuthorizationState
 from tokens.oauth.endpoint import DETAILS, MAX_BYTES, RESOURCE, SEVERAL, unique_parameters
@@ -236,19 +236,37 @@ class ConsentView(OAuthPage):
     async def answered(self, request: ApiRequest, state: AuthorizationState, client: Client, said: str) -> HttpResponse:
         """Return what comes after "allow", "deny" or "switch".
 
+        Of a pushed request the same answer counts twice where it is a second click.
+
         Raises:
-            Refused: a no.
+            Finished: It was pushed, and has got another answer, or this one a while ago.
         """
         if said == "switch":
             if sso_session.read_others(request) and (held := await _accounts(request)):
                 return self.choice_shown(request, state, client, held)
             return self.shown(request, state, client, Decision(Step.SIGN_IN))
-        if said == "deny":
-            raise await authorizations.deny(request=state.request, client=client)
+        try:
+            return await self._answered(request, state, client, is_yes=said != "deny")
+        except Finished:
+            if await second_clicks.first_of(request) is None:
+                raise
+            return await self._answered(request, state, client, is_yes=said != "deny", again=True)
+
+    async def _answered(
+        self, request: ApiRequest, state: AuthorizationState, client: Client, *, is_yes: bool, again: bool = False
+    ) -> HttpResponse:
+        if not is_yes:
+            refused = await authorizations.deny(request=state.request, client=client, again=again)
+            response = responses.refusal(refused.target, refused.reason, by_form=True)
+            if state.request.pushed:
+                await second_clicks.note(request)
+            return response
         cookie = sso_session.read_cookie(request)
         decision = await authorizations.allow(
-            request=state.request, client=client, cookie=cookie, session_id=state.session_id
+            request=state.request, client=client, cookie=cookie, session_id=state.session_id, again=again
         )
+        if state.request.pushed and decision.step is Step.CODE:
+            await second_clicks.note(request)
         return self.shown(request, state, client, decision)
 
 
