@@ -37,6 +37,7 @@ PROMISED: Final[dict[str, float]] = {
     "tokens.clients.fetched.fetching.MOST_S": 86_400,
     "tokens.clients.fetched.keys.ANEW_S": 60.0,
     "tokens.clients.fetched.logos.LONGEST": 65_536,
+    "ironauth.infrastructure.http.second_clicks.WITHIN_S": 10,
     "ironauth.infrastructure.outbound.public_addresses.MOST_ADDRESSES": 4,
     "tokens.clients.fetched.pictures.MOST_PIXELS": 1_024,
     "tokens.details.lists.MAX_BYTES": 1_000,

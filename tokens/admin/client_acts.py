@@ -7,6 +7,7 @@ from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import get_object_or_404
 from django.urls import URLPattern, path, reverse
 
 from ironauth.infrastructure.admin.actions import CONFIRMED, ask, holds, is_danger, page_act
@@ -16,6 +17,7 @@ from tokens.admin import client_presets
 from tokens.admin.client_snippets import snippets
 from tokens.admin.read_only import note
 from tokens.clients import units as client_units
+from tokens.clients.dynamic import queries as strangers
 from tokens.clients.errors import SessionsEnding
 from tokens.clients.fetched import logos
 from tokens.clients.models import EndingClient, OAuthClient, OAuthClientSecret
@@ -26,8 +28,8 @@ if TYPE_CHECKING:
 
 #: How long a replaced secret may go on, in seconds, and the words for it.
 EXPIRE_OLD: Final = ((86_400, "for a day"), (604_800, "for a week"), (3_600, "for an hour"), (0, "not at all"))
-LOGO: Final = "logo"  # the logo that the page showed
 NEWEST: Final = "newest"  # the secret that was the newest when the page was made
+SEEN: Final = "seen"  # what the page showed of a client that nobody has verified
 
 
 class ClientActs(Tabbed):
@@ -65,7 +67,8 @@ class ClientActs(Tabbed):
             context["may_disable"] = self.has_disable_permission(request) and client.disabled_at is None
             context["may_enable"] = may_change and client.disabled_at is not None
             context["may_verify"] = may_change and client.is_unverified
-            context["logo"] = logos.mark_of(client)
+            context["picture"] = logos.mark_of(client)
+            context["seen"] = strangers.mark_of(client, context["picture"])
             context["may_rotate"] = may_change and client.auth_method == OAuthClient.AuthMethod.SECRET
             context["danger"] = {
                 act.__name__: is_danger(act) for act in (self.disable, self.enable, self.rotate_secret, self.verify)
@@ -143,13 +146,16 @@ class ClientActs(Tabbed):
         """Note that staff have looked at a client that none of them made."""
         client = self._for(request, client_id, "change")
         if request.method == "POST":
-            if logos.mark_of(client) != request.POST.get(LOGO, ""):
-                self.message_user(request, "Nothing was done: there is another logo now. Look at it.", messages.WARNING)
-                return HttpResponseRedirect(page_of(client_id))
             with transaction.atomic():
-                if client_units.verify(client_id, actor_id=caller_of(request)):
+                client = get_object_or_404(OAuthClient.objects.select_for_update(), pk=client_id)
+                is_same = strangers.mark_of(client, logos.mark_of(client)) == request.POST.get(SEEN, "")
+                if is_same and client_units.verify(client_id, actor_id=caller_of(request)):
                     note(request, [client], "Verified.", action="verify_client")
-            self.message_user(request, f"{client.name} is verified.", messages.SUCCESS)
+            if is_same:
+                self.message_user(request, f"{client.name} is verified.", messages.SUCCESS)
+            else:
+                changed = "Nothing was done: the client has changed since its page was made. Look at it again."
+                self.message_user(request, changed, messages.WARNING)
         return HttpResponseRedirect(page_of(client_id))
 
     def _for(self, request: HttpRequest, client_id: UUID, permission: str) -> OAuthClient:

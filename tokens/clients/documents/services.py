@@ -54,10 +54,11 @@ async def find(url: str) -> Client | None:
         fetched = await _document(url, client_id)
         said = fetched.said
         client = await database().read(queries.described, url, said) if said is not None else None
-        return Loaded(_Found(client), tags, min(clock.unix() + KEEP_S, fetched.until), absent=client is None)
+        until = min(clock.unix() + KEEP_S, fetched.until)
+        return Loaded(_Found(client), tags, until, absent=client is None, secret=True)  # as in ``registry.find``
 
     tags = (tag, SELF_REGISTERED_TAG)
-    found = await token_cache().fetch(f"cu:{client_id}", load, _Found, tags=tags)
+    found = await token_cache().fetch(f"cu:{client_id}", load, _Found, tags=tags, asked=True)
     return found.client
 
 

@@ -1,8 +1,10 @@
 """What units of any room ask about clients of strangers inside their transaction."""
 
 from datetime import timedelta
+from hashlib import sha256
 from typing import Final
 
+import msgspec
 from django.conf import settings
 from django.db import connection, transaction
 from django.db.models import QuerySet
@@ -17,8 +19,10 @@ from tokens.clients.models import OAuthClient
 #: Fields whose change makes a client that staff have verified another one: who it says it is, what people are shown of
 #: it, where it is answered at, and by what it is known.
 IDENTITY: Final = (
-    "name", "redirect_uris", "auth_method", "jwks", "jwks_uri", "logo_uri", "policy_uri", "tos_uri", "sector",
+    "name", "redirect_uris", "post_logout_redirect_uris", "auth_method", "jwks", "jwks_uri", "logo_uri", "policy_uri",
+    "tos_uri", "sector",
 )  # fmt: skip
+_MARK: Final = 32  # hexadecimal digits: nobody finds two states of one mark
 #: Of a lock on PostgreSQL; any number that is nobody else's.
 _LOCK: Final = 7_591
 #: Seconds a token that has ended stays, so that staff see what became of it.
@@ -64,3 +68,14 @@ def purge_tokens(*, batch: int) -> int:
     over = RegistrationToken.objects.filter(expires_at__lte=clock.now() - timedelta(seconds=_KEEP_S))
     keys = list(over.order_by("expires_at").values_list("pk", flat=True)[:batch])
     return RegistrationToken.objects.filter(pk__in=keys).delete()[0] if keys else 0
+
+
+def mark_of(client: OAuthClient, picture: str) -> str:
+    """Return a mark of all that verifying a client vouches for.
+
+    Args:
+        client: The client; locked where its mark decides.
+        picture: A mark of its logo as people are shown it.
+    """
+    said = [getattr(client, name) for name in IDENTITY]
+    return sha256(msgspec.json.encode([said, picture])).hexdigest()[:_MARK]

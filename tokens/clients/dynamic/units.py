@@ -202,7 +202,7 @@ def _record(event: Event, client: OAuthClient, **details: object) -> None:
 
 
 _FIELDS: Final = (
-    *queries.IDENTITY, "profile", "require_pkce", "post_logout_redirect_uris", "grants", "scopes", "id_token_alg",
+    *queries.IDENTITY, "profile", "require_pkce", "grants", "scopes", "id_token_alg",
     "subject_type", "dpop", "require_par", "request_uris", "request_object_signing_alg",
     "userinfo_signed_response_alg", "sector_identifier_uri",
 )  # fmt: skip

@@ -5,6 +5,7 @@ was: another picture needs another address, which makes a client of a stranger u
 when it was verified has none until then (``settled``).
 """
 
+from hashlib import sha256
 from typing import Final
 
 import msgspec
@@ -14,7 +15,6 @@ from ironauth.infrastructure.cache.two_level import Loaded, token_cache
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.http import client_context
-from tokens.clients import registry
 from tokens.clients.fetched import fetching, pictures, units
 from tokens.clients.fetched.errors import FetchRefused
 from tokens.clients.fetched.units import Picture
@@ -24,6 +24,7 @@ from tokens.clients.registry import Client
 LONGEST: Final = 64 * 1024  # bytes
 #: Seconds for which an address without a picture is not asked again.
 REST_S: Final = 600.0
+_MARK: Final = 32  # hexadecimal digits: nobody finds two states of one mark
 _ACCEPT: Final = "image/png, image/jpeg, image/webp"
 
 
@@ -76,10 +77,12 @@ def settled(*, client: OAuthClient, **_kwargs: object) -> None:
 
 
 def mark_of(client: OAuthClient) -> str:
-    """Return the mark of the picture that people are shown of a client, "" for none here. 1 query.
+    """Return a mark of the copy that people are shown of a client's logo, "" for none here. 1 query.
+
+    Another picture has another one, also at the same address: the client had another address in between.
 
     Args:
         client: The client.
     """
     kept = units.read(client.pk, client.logo_uri)
-    return registry.snapshot(client).logo_mark if kept is not None and kept.media else ""
+    return sha256(kept.content).hexdigest()[:_MARK] if kept is not None and kept.media else ""

@@ -137,6 +137,9 @@ async def answer_again(state: AuthorizationState, client: Client, session: Store
         state: The authorization state of the form.
         client: The client that it leads to.
         session: The SSO session of the person, as it was read.
+
+    Raises:
+        Unanswerable: Client or person have been deleted meanwhile.
     """
     try:
         return await database().write(_issue, state.request, client, session, again=True)

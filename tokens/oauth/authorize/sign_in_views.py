@@ -54,8 +54,7 @@ _FACTOR: Final = "factor"  # what the first of two clicks has asked for, where i
 class SignInForm(OAuthPage):
     """What the forms share that end in a sign-in.
 
-    Attributes:
-        once: Whether the form uses up what it signs in with: then the second click of two has nothing to show.
+    ``once``: whether the form uses up what it signs in with: then the second click of two has nothing to show.
     """
 
     once: ClassVar[bool] = False
@@ -77,7 +76,8 @@ class SignInForm(OAuthPage):
         """
         if client is None or isinstance(state, AccountState):
             response, session_id = await _to_account(proof, state, context)
-            ended = await to_provider.note(request, proof, session_id, state)
+            shown_there = state.upstream_id is not None
+            ended = await to_provider.note(request, proof, session_id, state) if shown_there else None
             if ended is not None and response.headers["Location"] == HOME:
                 told = connected.address(user_id=proof.user_id, provider=state.upstream, user_agents=ended)
                 response.headers["Location"] = told
@@ -95,7 +95,8 @@ class SignInForm(OAuthPage):
             others=others,
             context=context,
         )
-        await to_provider.note(request, proof, opened.session_id, state)
+        if state.upstream_id is not None:
+            await to_provider.note(request, proof, opened.session_id, state)
         if decision.step is Step.FINISHED and await second_clicks.first_of(request) is not None:
             assert opened.stored is not None
             decision = await authorizations.answer_again(state, client, opened.stored)

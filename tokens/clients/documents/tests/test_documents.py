@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -11,11 +12,13 @@ from pytest_django import Settings
 
 from accounts.audit.models import AuditEvent
 from conftest import PASSWORD, bearer
+from ironauth.infrastructure.cache.two_level import token_cache
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.db.unit_of_work import database
 from tokens.access import codec
 from tokens.clients import units as client_units
 from tokens.clients.documents import addresses, fetching
+from tokens.clients.documents import services as documents
 from tokens.clients.documents.errors import DocumentRefused
 from tokens.clients.documents.fetching import Document
 from tokens.clients.fetched.fetching import Answer
@@ -147,6 +150,21 @@ async def test_asked_again_each_time(api: httpx.AsyncClient, web: Web, member: M
     assert is_page(await api.get(AUTHORIZE, params=request()), 200, "unverified application")
     await sync_to_async(client_units.verify)(addresses.id_of(URL))
     assert "code" in answered(await api.get(AUTHORIZE, params=request()), CALLBACK)
+
+
+async def test_it_is_no_matter_for_redis(
+    api: httpx.AsyncClient, web: Web, member: Member, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What staff have made of it may have a key that pairwise subjects are made with, as any client."""
+    told: list[str] = []
+
+    async def get(key: str, *_args: object, **_kwargs: object) -> None:
+        told.append(key)
+
+    l2 = SimpleNamespace(share=lambda key, _entry: told.append(key), get=get, clear=lambda: None)
+    monkeypatch.setattr(token_cache(), "_l2", l2)
+    assert await documents.find(URL) is not None
+    assert {key.partition(":")[0] for key in told} == {"cd"}  # the document, which anybody can read
 
 
 async def test_a_verified_one_has_the_threads_of_known_clients(

@@ -16,7 +16,9 @@ from accounts.audit.models import AuditEvent
 from accounts.users.models import User
 from conftest import PASSWORD, bearer
 from ironauth.infrastructure.core import clock
+from tokens.clients import registry
 from tokens.clients.dynamic.models import RegistrationToken
+from tokens.clients.dynamic.queries import IDENTITY
 from tokens.clients.fetched import units as logos
 from tokens.clients.models import OAuthClient
 from tokens.oauth.tests.material import make_client, make_public_client
@@ -132,7 +134,8 @@ def test_in_the_admin(root: Client, origin: str) -> None:
     shown = root.get(page).content.decode()
     assert "unverified" in shown
     assert 'value="Verify"' in shown
-    done = root.post(reverse("admin:tokens_oauthclient_verify", args=[client.pk]), follow=True).content.decode()
+    verify = reverse("admin:tokens_oauthclient_verify", args=[client.pk])
+    done = root.post(verify, {"seen": seen_in(shown)}, follow=True).content.decode()
     assert "is verified" in done
     assert 'value="Verify"' not in done
     mine, _ = make_client()
@@ -147,11 +150,63 @@ def test_staff_see_the_logo_that_they_verify(root: Client) -> None:
     page = reverse("admin:tokens_oauthclient_change", args=[client.pk])
     verify = reverse("admin:tokens_oauthclient_verify", args=[client.pk])
     assert "stays without one" in root.get(page).content.decode()
+    without = seen_in(root.get(page).content.decode())
     logos.keep(client.pk, uri, logos.Picture("image/png", b"x"))
-    assert "there is another logo now" in root.post(verify, {"logo": ""}, follow=True).content.decode()
+    for seen in (without, "", "x"):
+        assert "has changed since" in root.post(verify, {"seen": seen}, follow=True).content.decode()
     assert OAuthClient.objects.get(pk=client.pk).is_unverified
     shown = root.get(page).content.decode()
-    (mark,) = re.findall(rf'<img src="/oauth/logo/{client.pk}\?of=(\w{{16}})"', shown)
-    assert f'name="logo" value="{mark}"' in shown
-    assert "is verified" in root.post(verify, {"logo": mark}, follow=True).content.decode()
+    assert re.search(rf'<img src="/oauth/logo/{client.pk}\?copy=\w{{32}}"', shown)
+    assert "is verified" in root.post(verify, {"seen": seen_in(shown)}, follow=True).content.decode()
     assert not OAuthClient.objects.get(pk=client.pk).is_unverified
+
+
+@pytest.mark.parametrize("verified", [True, False])
+def test_trust_ends_with_what_staff_have_looked_at(verified: bool) -> None:
+    """A stranger's client that is trusted is so while it is verified: else it would get codes without anybody asked."""
+    client = stranger(trusted=True, verified_at=clock.now() if verified else None)
+    assert registry.snapshot(client).trusted is verified
+    assert registry.snapshot(make_client(trusted=True)[0]).trusted
+
+
+def seen_in(page: str) -> str:
+    """Return what the button of a client's page says that the page has shown."""
+    (mark,) = re.findall(r'name="seen" value="(\w{32})"', page)
+    return str(mark)
+
+
+def test_another_picture_at_the_same_address_is_another_one(root: Client) -> None:
+    """A client that has another address in between has its picture fetched anew: staff's page, and its cache, tell."""
+    client = stranger()
+    first, second = "https://app.example.com/1.png", "https://app.example.com/2.png"
+    OAuthClient.objects.filter(pk=client.pk).update(logo_uri=first)
+    logos.keep(client.pk, first, logos.Picture("image/png", b"a harmless one"))
+    page = reverse("admin:tokens_oauthclient_change", args=[client.pk])
+    shown = root.get(page).content.decode()
+    for uri, content in ((second, b"between"), (first, b"that of a bank")):
+        OAuthClient.objects.filter(pk=client.pk).update(logo_uri=uri)
+        logos.keep(client.pk, uri, logos.Picture("image/png", content))
+    verify = reverse("admin:tokens_oauthclient_verify", args=[client.pk])
+    assert "has changed since" in root.post(verify, {"seen": seen_in(shown)}, follow=True).content.decode()
+    assert OAuthClient.objects.get(pk=client.pk).is_unverified
+    again = root.get(page).content.decode()
+    pictures = [re.findall(r"\?copy=(\w{32})", text) for text in (shown, again)]
+    assert pictures[0] != pictures[1]
+
+
+@pytest.mark.parametrize("name", IDENTITY)
+def test_what_changes_while_staff_look_is_not_verified(root: Client, name: str) -> None:
+    """The button is for the client that its page showed: each part of who it is makes it another one."""
+    client = stranger()
+    shown = root.get(reverse("admin:tokens_oauthclient_change", args=[client.pk])).content.decode()
+    verify = reverse("admin:tokens_oauthclient_verify", args=[client.pk])
+    evil: Any = ["https://evil.example/x"]
+    changed = {"redirect_uris": evil, "post_logout_redirect_uris": evil, "jwks": {"keys": []}, "auth_method": "secret"}
+    before = getattr(client, name)
+    setattr(client, name, changed.get(name, "bank"))
+    client.save()
+    assert "has changed since" in root.post(verify, {"seen": seen_in(shown)}, follow=True).content.decode()
+    assert OAuthClient.objects.get(pk=client.pk).is_unverified
+    setattr(client, name, before)
+    client.save()
+    assert "is verified" in root.post(verify, {"seen": seen_in(shown)}, follow=True).content.decode()
