@@ -1,8 +1,10 @@
 """Signing in by a link in a message, and what people without a password do on the account's page, in a browser."""
 
+import asyncio
+
 import httpx
 import pytest
-from playwright.async_api import expect
+from playwright.async_api import Route, expect
 
 from accounts.tests.mail_files import digits_in, link_in
 from conftest import PASSWORD
@@ -115,3 +117,38 @@ async def test_a_reset_goes_on(open_site: OpenSite, open_page: OpenPage) -> None
     await shown.look("reset-here")
     await page.get_by_role("button", name="Set the password").click()
     await signed_in(shown)
+
+
+async def test_a_double_click(open_site: OpenSite, open_page: OpenPage) -> None:
+    """Without script, for a link that signs in and a password: the second click goes on where the answer was lost."""
+    site = open_site(IRONAUTH_EMAIL_VERIFICATION="optional", IRONAUTH_SIGN_IN_BY_EMAIL="1")
+    async with httpx.AsyncClient(base_url=site.origin, timeout=30) as api:
+        body = {"email": EMAIL, "password": PASSWORD, "name": "Mia"}
+        assert (await api.post("/api/v1/access/signup", json=body)).status_code == 201
+    ways = (
+        ("Send me a code by e-mail", "Send me a code", "Your code to sign in", "Sign in"),
+        ("Forgot your password?", "Send the message", "Choose a new password", "Set the password"),
+    )
+    for way, sends, subject, button in ways:
+        shown = await open_page(site, scripts=False)
+        page, button_there = shown.page, shown.page.get_by_role("button", name=button, exact=True)
+        await shown.go("/account/signin")
+        await page.get_by_role("button", name=way).click()
+        await page.get_by_label("E-mail address").fill(EMAIL)
+        await page.get_by_role("button", name=sends).click()
+        await heading(shown, "Check your e-mail")
+        await shown.go(link_in(site.mail.take(EMAIL, subject)))
+        if button != "Sign in":
+            await page.get_by_label("New password").fill("seven amber kites over Lyon")
+        lost: asyncio.Queue[int] = asyncio.Queue()
+
+        async def lose(route: Route, *, lost: asyncio.Queue[int] = lost) -> None:
+            answer = await route.fetch(max_redirects=0)
+            await route.abort("aborted")
+            await lost.put(answer.status)
+
+        await page.route("**/oauth/**", lose, times=1)
+        await button_there.click(no_wait_after=True)
+        assert await asyncio.wait_for(lost.get(), 10) == 303
+        await button_there.click()
+        await signed_in(shown)
