@@ -144,7 +144,8 @@ class CodeForm(SignInForm):
             missing = _("Type the six digits from the message.")
             return authorize_pages.email_code(state, client, browser, problem=missing, status=400)
         except DomainError as error:
-            return authorize_pages.email_code(state, client, browser, **refusal_of(error))
+            led = await self.led_on(request, state, client) if isinstance(error, InvalidEmailCode) else None
+            return led or authorize_pages.email_code(state, client, browser, **refusal_of(error))
 
     @staticmethod
     async def _again(

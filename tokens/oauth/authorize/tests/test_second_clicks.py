@@ -21,6 +21,7 @@ from tokens.oauth.authorize import state as authorization_state
 from tokens.oauth.authorize.tests.test_email_link import LINK, ask
 from tokens.oauth.authorize.tests.test_pushed_requests import Party, pushed
 from tokens.oauth.authorize.tests.test_reset_pages import NEW, RESET, forgot, link_of
+from tokens.oauth.authorize.tests.test_verify_link import CODE, CODE_LINE, message, sign_up
 from tokens.oauth.models import AuthorizationCode
 from tokens.oauth.tests.material import REDIRECT_URI, make_client
 from tokens.oauth.tests.walk import (
@@ -40,7 +41,7 @@ from tokens.tests.second_factor import enrol
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage, pytest.mark.usefixtures("signing_key")]
 
-SECOND_FACTOR = "/oauth/signin/code"
+SECOND_FACTOR, EMAIL_CODE = "/oauth/signin/code", "/oauth/signin/email"
 WAITS_S = second_clicks._WAITS_S
 
 
@@ -209,6 +210,33 @@ async def test_a_link_of_somebody_with_a_second_factor(
     assert (await send(api, first, SECOND_FACTOR, code=code)).status_code == 401
     with clock.shifted(WITHIN_S):
         assert is_page(await send(api, second, SECOND_FACTOR, code=code), 401, "too long")
+
+
+# ----------------------------------------------------------------------------------------------- a mailed code
+@pytest.mark.parametrize("signs_up", [True, False])
+async def test_a_mailed_code_leads_on(
+    api: httpx.AsyncClient, party: Party, proved: Member, settings: Settings, signs_up: bool
+) -> None:
+    """A code that signs in or up: both clicks go on in one session; a wrong code, and a late click, do not."""
+    first = await authorize(api, party[0])
+    if signs_up:
+        settings.IRONAUTH_EMAIL_VERIFICATION = "required"
+        page = await sign_up(api, first)
+        found = CODE_LINE.search(await sync_to_async(message)())
+    else:
+        page = await send(api, await send(api, first, EMAIL_CODE), EMAIL_CODE, email=proved["email"])
+        found = CODE_LINE.search(await sync_to_async(message)("sign_in_code", proved["email"]))
+    assert found
+    wrong = f"{(int(found[0]) + 1) % 10**6:06}"
+    for _ in range(2):
+        assert (await send(api, page, CODE, code=wrong)).status_code == 401
+    before = dict(api.cookies)
+    for _ in range(2):
+        without_answer(api, before)
+        assert answered(await send(api, page, CODE, code=found[0]))["code"]
+    assert await Session.objects.filter(client_id=SSO_CLIENT).acount() == 1
+    with clock.shifted(WITHIN_S):
+        assert (await send(api, page, CODE, code=found[0])).status_code == 401
 
 
 # ---------------------------------------------------------------------------------------------- a new password
