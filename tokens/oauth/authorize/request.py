@@ -46,12 +46,10 @@ PROMPTS: Final = ("none", "login", "consent", SELECT_ACCOUNT)  # OpenID Connect 
 ACR_CHARACTERS: Final = 255  # a dozen names; two are known here
 CREATE: Final = "create"  # Initiating User Registration via OpenID Connect 1.0 §4.1: where people may sign up
 CHALLENGE_METHOD: Final = "S256"
-FINISHED: Final = _("The application's request has expired or was used before: start again from there.")
 _SHA256: Final = re.compile(r"[A-Za-z0-9_-]{43}")  # base64url: RFC 7636 §4.2, RFC 9449 §10
 _SECONDS: Final = re.compile(r"[0-9]{1,9}")  # thirty years
 _PRINTABLE: Final = re.compile(r"[^\x00-\x1f\x7f]*")
-#: A state inside a request object, which no query has bounded: RFC 6749 appendix A.5, and what fits an address.
-_STATE_INSIDE: Final = re.compile(r"[\x20-\x7e]{0,2000}")
+_STATE_INSIDE: Final = re.compile(r"[\x20-\x7e]{0,2000}")  # of a request object: RFC 6749 §A.5, what fits an address
 
 
 class Target(NamedTuple):
@@ -70,7 +68,7 @@ class Unanswerable(OAuthError):
 class Finished(Unanswerable):
     """The request was pushed, and was answered before, or has expired."""
 
-    detail = FINISHED
+    detail = _("The application's request has expired or was used before: start again from there.")
 
 
 class Refused(DomainError):
