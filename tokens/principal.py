@@ -7,7 +7,31 @@ import msgspec
 from accounts.users.outputs import ActingOut, UserOut
 
 
-class Principal(msgspec.Struct, frozen=True, gc=False):
+class ActiveOrganization(msgspec.Struct, frozen=True, gc=False):
+    """The organization that a session acts for, and the person's role there."""
+
+    id: UUID
+    name: str
+    slug: str
+    role: str
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The roles of the person there, as tokens list them."""
+        return (self.role,)
+
+
+def organization_tag(organization_id: UUID) -> str:
+    """Return the tag of cached entries that depend on an organization."""
+    return f"org:{organization_id}"
+
+
+def tags_of(organization: ActiveOrganization | None) -> tuple[str, ...]:
+    """Return the tag of an organization; nothing of none."""
+    return () if organization is None else (organization_tag(organization.id),)
+
+
+class Principal(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A signed-in person and the session they act through; stands in for Django's user on the API lane.
 
     Attributes:
@@ -28,6 +52,7 @@ class Principal(msgspec.Struct, frozen=True, gc=False):
         acting: The member of staff who is signed in as them; such a principal is in no cache.
         administration: The scopes of the administration that the token's client may use for them; all, for a token
             with the scope ``account``, which need not be named.
+        organization: What the token says of the organization that they act for; None where it names none.
     """
 
     user: UserOut
@@ -46,6 +71,7 @@ class Principal(msgspec.Struct, frozen=True, gc=False):
     delegated: bool = False
     acting: ActingOut | None = None
     administration: frozenset[str] = frozenset()
+    organization: ActiveOrganization | None = None
 
     @property
     def is_bound(self) -> bool:

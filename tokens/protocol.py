@@ -39,6 +39,7 @@ class Scope(StrEnum):
     PROFILE = "profile"
     EMAIL = "email"
     ROLES = "roles"
+    ORGANIZATION = "organization"
     OFFLINE_ACCESS = "offline_access"
     ACCOUNT = "account"
 

@@ -1,6 +1,7 @@
 """What becomes of this application's tables in the export of a person's data, and at the first proof of an address.
 
-And which clients an invitation can lead to, and that the logo of a verified one stays.
+And which clients an invitation can lead to, that the logo of a verified one stays, and that a lost membership reaches
+sessions.
 """
 
 from typing import Any
@@ -10,6 +11,7 @@ from django.db.models import QuerySet
 from accounts.email import first_proof
 from accounts.email.first_proof import Fate
 from accounts.invitations import continuing as invitations
+from accounts.organizations.signals import membership_changed
 from accounts.privacy import export
 from ironauth.infrastructure.db.compiled import Param
 from tokens.clients import queries as clients
@@ -18,6 +20,7 @@ from tokens.clients.documents import services as documents
 from tokens.clients.fetched import logos
 from tokens.oauth.models import AuthorizationCode, Consent, DeviceGrant, LogoutNotice
 from tokens.sessions.models import KnownDevice, Session
+from tokens.sessions.organizations import changes as organizations
 from tokens.upstream.models import UpstreamSession
 
 
@@ -27,6 +30,7 @@ def register() -> None:
     _register_first_proof()
     registry.register_documents(documents.find)
     clients.client_verified.connect(logos.settled, dispatch_uid="tokens.logo_settled")
+    membership_changed.connect(organizations.taken_out, dispatch_uid="tokens.organization_left")
     invitations.register(find=clients.invited_to, offered=clients.to_invite_to)
 
 
@@ -56,7 +60,7 @@ def _sessions(person: Param) -> QuerySet[Any, Any]:
     return Session.objects.filter(user_id=person).order_by("-created_at", "-pk").values(
         "id", "client_id", "scope", "resources", "details", "created_at", "last_used_at", "idle_expires_at",
         "absolute_expires_at",
-        "revoked_at", "revoke_reason", "authenticated_at", "amr", "ip", "user_agent", "actor_id",
+        "revoked_at", "revoke_reason", "authenticated_at", "amr", "ip", "user_agent", "actor_id", "organization_id",
         "upstream__provider__slug", "upstream__subject", "upstream__sid",
     )  # fmt: skip
 
@@ -76,7 +80,7 @@ def _authorization_codes(person: Param) -> QuerySet[Any, Any]:
     """Return what codes were made for; the rows go a while after the minute for which they are good."""
     return AuthorizationCode.objects.filter(user_id=person).order_by("-created_at").values(
         "client_id", "scope", "resources", "details", "redirect_uri", "authenticated_at", "amr", "created_at",
-        "used_at", "session_id",
+        "used_at", "session_id", "organization_id",
     )  # fmt: skip
 
 

@@ -57,7 +57,8 @@ class BehindNginx(APIView):
 
     def get(self, request: Request) -> Response:
         """Answer with what nginx says, to tokens with the scope profile."""
-        said = {name: request.headers.get(f"X-Auth-{name}", "") for name in ("Subject", "Scope", "Roles")}
+        names = ("Subject", "Scope", "Roles", "Organization")
+        said = {name: request.headers.get(f"X-Auth-{name}", "") for name in names}
         status = 200 if "profile" in said["Scope"].split() else 403
         return Response(said, status=status)
 

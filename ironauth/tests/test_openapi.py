@@ -95,6 +95,9 @@ def test_every_route_is_in_the_document(document: Json) -> None:
     }
     for_people |= {"/account", "/account/", "/account/restore", "/account/signin", "/account/security"}
     for_people |= {"/account/security/{section}", "/account/security/{section}/{item}"}
+    organization = "/account/security/organizations/{organization_id}"
+    for_people |= {"/account/security/organizations", organization, f"{organization}/delete"}
+    for_people |= {f"{organization}/members/{{user_id}}"}
     for_people |= {
         "/account/forgot",
         "/account/verify-again",

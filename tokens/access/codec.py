@@ -77,7 +77,8 @@ class AccessClaims(msgspec.Struct, frozen=True, omit_defaults=True):
     A token that a client has for itself (RFC 6749 §4.4) names no session: ``sid`` is missing, ``sub`` is the client.
     ``cnf``: the key that alone may use the token, ``{"jkt": thumbprint}`` (RFC 9449 §6.1), or the certificate,
     ``{"x5t#S256": thumbprint}`` (RFC 8705 §3.1). ``act``: who acts for ``sub``.
-    ``authorization_details``: what the person has allowed beyond the scope (RFC 9396 §9.1).
+    ``authorization_details``: what the person has allowed beyond the scope (RFC 9396 §9.1). ``org_id``: the
+    organization that the person acts for, and ``org_roles``: their roles there.
     """
 
     iss: str
@@ -95,6 +96,8 @@ class AccessClaims(msgspec.Struct, frozen=True, omit_defaults=True):
     cnf: dict[str, str] | None = None
     act: Actor | None = None
     authorization_details: tuple[dict[str, Any], ...] = ()
+    org_id: UUID | None = None
+    org_roles: tuple[str, ...] = ()
 
     @property
     def jkt(self) -> str:
@@ -297,6 +300,8 @@ def check_claims(claims: AccessClaims, now: float) -> None:
         raise InvalidToken("claims")
     if claims.sid is None and str(claims.sub) != claims.client_id:  # only a client's own token names no session
         raise InvalidToken("claims")
+    if (claims.org_id is None) != (not claims.org_roles) or (claims.org_id is not None and claims.sid is None):
+        raise InvalidToken("org_id")
     if claims.act is not None and not _stands_alone(claims.act):
         raise InvalidToken("act")
 

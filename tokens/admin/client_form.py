@@ -37,6 +37,7 @@ SCOPE_LABELS: Final = {
     Scope.PROFILE: "profile: names, language, time zone",
     Scope.EMAIL: "email: the address, and whether it is verified",
     Scope.ROLES: "roles: the names of the roles here",
+    Scope.ORGANIZATION: "organization: which one they act for, and their role there",
     Scope.OFFLINE_ACCESS: "offline_access: tokens outlive the sign-in here",
     Scope.ACCOUNT: "account: everything people may do with their account here",
 }

@@ -11,8 +11,11 @@ import msgspec
 
 from accounts.users.outputs import UserOut
 from ironauth.infrastructure.core import strict_json
-from tokens.clients.errors import InvalidRequest
+from tokens.clients.errors import InvalidRequest, InvalidScope
+from tokens.oauth.endpoint import ORGANIZATION
+from tokens.principal import ActiveOrganization
 from tokens.protocol import Scope
+from tokens.sessions.organizations import queries as organizations
 
 BY_SCOPE: Final[Mapping[str, tuple[str, ...]]] = {
     Scope.PROFILE: (
@@ -26,8 +29,12 @@ BY_SCOPE: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     Scope.EMAIL: ("email", "email_verified"),
     Scope.ROLES: ("roles",),
+    Scope.ORGANIZATION: ("org_id", "org_name", "org_slug", "org_roles"),
 }
 _SCOPE_OF: Final = {claim: scope for scope, claims in BY_SCOPE.items() for claim in claims}
+#: Claims about the organization that a person acts for, and not about the person.
+ABOUT_ORGANIZATIONS: Final = frozenset(BY_SCOPE[Scope.ORGANIZATION])
+_OF_PEOPLE: Final = frozenset(_SCOPE_OF) - ABOUT_ORGANIZATIONS
 _PLACES: Final = ("userinfo", "id_token")
 _MALFORMED: Final = "claims is no JSON object as OpenID Connect Core §5.5 describes one."
 
@@ -45,6 +52,10 @@ class PersonalClaims(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tr
     email: str = ""
     email_verified: bool | None = None
     roles: tuple[str, ...] | None = None
+    org_id: str = ""
+    org_name: str = ""
+    org_slug: str = ""
+    org_roles: tuple[str, ...] = ()
 
 
 class AskedClaims(NamedTuple):
@@ -88,17 +99,51 @@ def asked(text: str) -> AskedClaims:
     )
 
 
-def told(user: UserOut, names: frozenset[str]) -> dict[str, Any]:
+def organization_of(given: Mapping[str, str], scope: str) -> str:
+    """Return the organization that a request names; "" while there are none here, where the parameter means nothing.
+
+    Args:
+        given: The parameters, each once; this one among them.
+        scope: What the request asks for.
+
+    Raises:
+        InvalidScope: Its scope lets the client know nothing of organizations.
+        InvalidRequest: The name is longer than any.
+    """
+    if not organizations.is_on():
+        return ""
+    if not organizations.is_told(scope):
+        raise InvalidScope("organization needs the scope organization: ask for that too.")
+    if len(given[ORGANIZATION]) > organizations.NAME_CHARACTERS:
+        raise InvalidRequest(f"organization is longer than {organizations.NAME_CHARACTERS} characters.")
+    return given[ORGANIZATION]
+
+
+def told(user: UserOut, names: frozenset[str], organization: ActiveOrganization | None = None) -> dict[str, Any]:
     """Return these claims about a person, by name.
 
     Args:
         user: The person.
         names: Names of claims; of others than those of ``BY_SCOPE`` nothing is told.
+        organization: What they act for; None as a rule.
     """
-    said = {name: value for name in names if name in _SCOPE_OF and (value := getattr(user, name)) not in ("", None)}
+    known = names & _OF_PEOPLE
+    said = {name: value for name in known if (value := getattr(user, name)) not in ("", None)}
+    if organization is not None:
+        said |= {claim: value for claim, value in of_organization(organization).items() if claim in names}
     if "updated_at" in said:
         said["updated_at"] = int(said["updated_at"].timestamp())  # §5.1: a number, unlike the API's date
     return said
+
+
+def of_organization(organization: ActiveOrganization) -> dict[str, Any]:
+    """Return all claims about the organization that a person acts for, by name."""
+    return {
+        "org_id": str(organization.id),
+        "org_name": organization.name,
+        "org_slug": organization.slug,
+        "org_roles": organization.roles,
+    }
 
 
 def allowed(scopes: frozenset[str]) -> frozenset[str]:

@@ -33,6 +33,7 @@ from tokens.resources.queries import Aim, aimed
 from tokens.sessions import units as sessions
 from tokens.sessions.client_sessions import ConsentedAccess, open_client_session
 from tokens.sessions.models import Session
+from tokens.sessions.organizations import queries as organizations
 from tokens.sessions.queries import OpenedSession
 
 LIFE_S: Final = 60  # seconds; OAuth 2.0 says at most ten minutes, security-bar 39 a minute
@@ -56,6 +57,7 @@ class AuthorizationCodeData(msgspec.Struct, frozen=True):
     id_claims: str = ""
     resources: str = ""
     details: str = ""
+    organization_id: UUID | None = None
 
 
 class Outcome(enum.StrEnum):
@@ -67,6 +69,7 @@ class Outcome(enum.StrEnum):
     EXPIRED = "expired"
     REUSED = "reused"  # a second use: the session of the first is over
     INACTIVE = "inactive"  # user deactivated, or every session of the user ended
+    LEFT = "left"  # the person does not belong any more to the organization that they were to act for
     SIGNED_OUT = "signed_out"  # the person has left the SSO session meanwhile
     DETAILS = "details"  # the code has not the authorization details that were asked for
     TARGET = "target"  # no token is given out for the APIs of the code, or for those that were asked for
@@ -126,6 +129,7 @@ class _Code(NamedTuple):
     id_claims: str
     resources: str
     details: str
+    organization_id: UUID | None
     expires_at: datetime
     used_at: datetime | None
     session_id: UUID | None
@@ -185,7 +189,8 @@ def withdraw(*, client_id: UUID, user_id: UUID, code_challenge: str) -> None:
 def redeem(*, presented: PresentedCode, client: Client, context: ClientContext) -> Redemption:
     """Use the code up and open the session it stands for, or return why not. 6 queries, 5 without an SSO session.
 
-    One more where the code, or the request, names resources, and where there are authorization details.
+    One more where the code, or the request, names resources, and where there are authorization details; two where it
+    is for an organization.
 
     Of several requests at once one gets the session, and the others end it. A client that does not show what the code
     is bound to neither uses it up nor ends anything.
@@ -237,13 +242,15 @@ def _is_over(code: _Code) -> Outcome | None:
         return Outcome.EXPIRED
     if not code.account.user.is_active or code.account.session_epoch != code.epoch:
         return Outcome.INACTIVE
+    if code.organization_id is not None and organizations.find(code.account.id, code.organization_id) is None:
+        return Outcome.LEFT
     return None
 
 
 def _consented(code: _Code, presented: PresentedCode, client: Client) -> ConsentedAccess:
     left = client.allowed_of(code.scope)
     proved = (code.authenticated_at, code.amr, code.sso_session_id, presented.session_jkt)
-    return ConsentedAccess(code.account, left, *proved, code.resources, code.details)
+    return ConsentedAccess(code.account, left, *proved, code.resources, code.details, code.organization_id)
 
 
 def challenge_of(verifier: str) -> str:

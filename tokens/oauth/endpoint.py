@@ -25,6 +25,9 @@ RESOURCE = "resource"
 SEVERAL = frozenset({RESOURCE})
 #: The parameter of rich authorization requests (RFC 9396 §2).
 DETAILS = "authorization_details"
+#: The parameter that names the organization which the person is to act for, by id or slug.
+ORGANIZATION = "organization"
+NO_MEMBER = "The person belongs to no organization of this id or slug."
 MAX_PARAMETERS = 100  # Django's DATA_UPLOAD_MAX_NUMBER_FIELDS is 1,000; no request of ours has over 25
 
 

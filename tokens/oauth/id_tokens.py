@@ -22,6 +22,7 @@ from tokens.keys.key_set import ALGORITHMS, ActiveKey, Family
 from tokens.keys.store import key_store
 from tokens.oauth import claims
 from tokens.oauth.claims import PersonalClaims
+from tokens.principal import ActiveOrganization
 from tokens.protocol import ID_TOKEN_S, Scope, scope_set
 from tokens.sign_in.proofs import MULTIPLE
 
@@ -70,6 +71,7 @@ async def mint(
     access_token: str = "",
     named: str = "",
     key: ActiveKey | None = None,
+    organization: ActiveOrganization | None = None,
 ) -> str:
     """Return a signed ID token.
 
@@ -84,6 +86,7 @@ async def mint(
         access_token: The one that is issued with it, if any.
         named: The personal claims that the request named, separated by spaces.
         key: From ``signing_key``, where that was asked before.
+        organization: What the person acts for; told by the scope ``organization``, as the client has to compare it.
 
     Raises:
         SigningKeyMissing: (503) there is no key to sign with.
@@ -97,6 +100,8 @@ async def mint(
     personal = claims.allowed(scopes) if named or client.id_token_claims else frozenset()
     if not client.id_token_claims:
         personal &= frozenset(named.split())
+    if organization is not None and Scope.ORGANIZATION in scopes:
+        personal |= claims.ABOUT_ORGANIZATIONS
     said = IdClaims(
         iss=settings.IRONAUTH_ISSUER,
         sub=subjects.subject_of(client, account.id),
@@ -109,7 +114,7 @@ async def mint(
         nonce=nonce,
         sid=subjects.sid_of(client, session_id) if session_id is not None else "",
         at_hash=at_hash(access_token, key.alg) if access_token else "",
-        **(claims.told(account.user, personal) if personal else {}),
+        **(claims.told(account.user, personal, organization) if personal else {}),
     )
     return signed_tokens.sign(said, key, typ=TYP)
 

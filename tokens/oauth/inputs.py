@@ -52,6 +52,9 @@ class TokenInput(ClientInput):
     resource = _resources()
     authorization_details = _details()
     scope = TextField(required=False)
+    organization = TextField(
+        required=False, help_text="Of a refresh: the id or slug of the organization that the tokens name from now on."
+    )
 
 
 class DeviceInput(ClientInput):
@@ -87,4 +90,7 @@ class PushInput(ClientInput):
     login_hint = TextField(required=False)
     id_token_hint = TextField(required=False)
     dpop_jkt = TextField(required=False)
+    organization = TextField(
+        required=False, help_text="The id or slug of the organization that the person is to act for."
+    )
     request = TextField(required=False, help_text="All of this as a signed JWT (RFC 9101).")

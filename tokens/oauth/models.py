@@ -47,8 +47,8 @@ class AuthorizationCode(models.Model):
     """A code on its way from the browser to its client: bound to client, redirect URI, challenge, person and nonce.
 
     ``id_claims``: the personal claims that the request named for the ID token. ``resources``: the APIs it named, "" for
-    none; ``details``: its authorization details, likewise. ``used_at`` and ``session_id``: when it was redeemed, and
-    the session it opened, which a second use revokes.
+    none; ``details``: its authorization details. ``organization_id``: what the person is to act for, None as a
+    rule. ``used_at`` and ``session_id``: when it was redeemed, and the session it opened, which a second use revokes.
     """
 
     digest = models.CharField(primary_key=True, max_length=DIGEST_CHARACTERS)
@@ -62,6 +62,7 @@ class AuthorizationCode(models.Model):
     id_claims = models.CharField(max_length=SCOPE_CHARACTERS, blank=True, default="", db_default="")
     resources = models.CharField(max_length=LIST_CHARACTERS, blank=True, default="", db_default="")
     details = models.CharField(max_length=DETAILS_BYTES, blank=True, default="", db_default="")
+    organization_id = models.UUIDField(null=True)
     dpop_jkt = models.CharField(max_length=CHALLENGE_CHARACTERS, blank=True)
     authenticated_at = models.DateTimeField()
     amr = models.CharField(max_length=64)

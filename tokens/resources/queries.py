@@ -12,9 +12,7 @@ from tokens.resources import identifiers
 from tokens.resources.models import ApiResource
 
 #: Scopes that every resource's tokens may have: they say who the person is, and how long the client may ask.
-ABOUT_THE_PERSON: Final = frozenset(
-    {Scope.OPENID.value, Scope.PROFILE.value, Scope.EMAIL.value, Scope.ROLES.value, Scope.OFFLINE_ACCESS.value}
-)
+ABOUT_THE_PERSON: Final = frozenset(scope.value for scope in Scope if scope is not Scope.ACCOUNT)
 
 
 class Aim(NamedTuple):

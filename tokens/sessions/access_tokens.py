@@ -1,7 +1,7 @@
 """Making access tokens: of a session, for whichever client it was opened, and of a client for itself."""
 
 import secrets
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from django.conf import settings
@@ -14,10 +14,11 @@ from tokens.clients.registry import Client
 from tokens.details import lists as detail_lists
 from tokens.keys.key_set import ActiveKey, Family
 from tokens.keys.store import key_store
-from tokens.principal import Principal
+from tokens.principal import ActiveOrganization, Principal
 from tokens.protocol import Scope, scope_set
 from tokens.resources.queries import Aim
 from tokens.sessions import authentication
+from tokens.sessions.organizations import queries as organizations
 from tokens.sessions.outputs import TokenPair
 from tokens.sessions.queries import LiveSession, OpenedSession
 
@@ -51,6 +52,21 @@ def tells_roles(scope: str) -> bool:
     return not _TELL_ROLES.isdisjoint(scope_set(scope))
 
 
+def told_organization(organization: ActiveOrganization | None, scope: str) -> ActiveOrganization | None:
+    """Return what a token of this scope may say of the organization that its person acts for; None for nothing.
+
+    Args:
+        organization: The organization, None as a rule.
+        scope: What the token may do.
+    """
+    return organization if organization is not None and organizations.is_told(scope) else None
+
+
+def _claims_of(organization: ActiveOrganization | None) -> dict[str, Any]:
+    """Return the claims about an organization, none of none."""
+    return {} if organization is None else {"org_id": organization.id, "org_roles": organization.roles}
+
+
 def of_session(
     opened: OpenedSession,
     key: ActiveKey,
@@ -81,6 +97,7 @@ def of_session(
     given = opened.scope if scope is None else scope
     # Staff who act as a person bring none of the person's roles to applications: roles may open what staff may not.
     acts, roles = opened.actor_id is not None, opened.account.user.roles if tells_roles(given) else ()
+    organization = None if acts else told_organization(opened.organization, given)
     life = settings.IRONAUTH_ACCESS_TOKEN_S if life_s is None else life_s
     claims = AccessClaims(
         iss=settings.IRONAUTH_ISSUER,
@@ -97,10 +114,13 @@ def of_session(
         cnf=cnf,
         act=Actor(str(opened.actor_id), kind="staff") if acts else None,
         authorization_details=detail_lists.stored(details) if details else (),
+        **_claims_of(organization),
     )
     text = codec.encode(claims, key)
     if mark is not None and not acts and codec.is_own(claims.aud):
-        live = LiveSession(opened.account, opened.authenticated_at, opened.amr, opened.client_id)
+        live = LiveSession(
+            opened.account, opened.authenticated_at, opened.amr, opened.client_id, organization=organization
+        )
         authentication.keep_issued(text, claims, kid=key.kid, live=live, mark=mark)
     return IssuedToken(text, claims.exp - now)
 
@@ -186,6 +206,7 @@ def of_person(
         roles=person.user.roles if tells_roles(scope) else (),
         cnf=cnf,
         act=act,
+        **_claims_of(told_organization(person.organization, scope)),
     )
     return IssuedToken(codec.encode(claims, key), claims.exp - now)
 

@@ -27,7 +27,8 @@ class ConsentedAccess(NamedTuple):
 
     ``authenticated_at``, ``amr``: when and how they proved who they are. ``parent_id``: the SSO session they did
     it in. ``dpop_jkt``: the key its tokens are bound to, "" for none. ``resources``: the APIs they are for, "" for this
-    server's own audience. ``details``: the authorization details, "" for none.
+    server's own audience. ``details``: the authorization details, "" for none. ``organization_id``: what they act for
+    there, None as a rule.
     """
 
     account: Account
@@ -38,6 +39,7 @@ class ConsentedAccess(NamedTuple):
     dpop_jkt: str = ""
     resources: str = ""
     details: str = ""
+    organization_id: UUID | None = None
 
 
 #: Why an SSO session has ended in which nothing begins any more, with ``offline_access`` neither.
@@ -156,6 +158,7 @@ def _session(
         dpop_jkt=consented.dpop_jkt,
         resources=consented.resources,
         details=consented.details,
+        organization_id=consented.organization_id,
     )
 
 

@@ -101,6 +101,8 @@ class Session(models.Model):
         resources: The APIs that its access tokens are for, separated by spaces; "" for this server's own audience.
         details: The authorization details that were granted (`details.lists`); "" for none.
         kept_device_id: The kept device of its browser, which goes when the session is thrown out; None without one.
+        organization_id: The organization that the person acts for in it; None as a rule. The membership decides whether
+            its tokens say so (``organizations``).
     """
 
     class RevokeReason(models.TextChoices):
@@ -140,6 +142,7 @@ class Session(models.Model):
     goes_on_from = models.UUIDField(null=True, blank=True)
     resources = models.CharField(max_length=LIST_CHARACTERS, blank=True, default="", db_default="")
     details = models.CharField(max_length=DETAILS_BYTES, blank=True, default="", db_default="")
+    organization_id = models.UUIDField(null=True, blank=True)
 
     objects = SessionQuerySet.as_manager()
 
@@ -160,6 +163,12 @@ class Session(models.Model):
             ),
             # To end those of a member of staff; nearly no session has an actor.
             models.Index(fields=["actor_id"], condition=Q(actor_id__isnull=False), name="tokens_session_actor"),
+            # To take an organization out of its people's; most sessions have none, and a refresh keeps it.
+            models.Index(
+                fields=["organization_id"],
+                condition=Q(organization_id__isnull=False),
+                name="tokens_session_organization",
+            ),
         ]
         constraints = [
             models.CheckConstraint(

@@ -23,6 +23,7 @@ from ironauth.infrastructure.db.compiled import (
     given_row,
 )
 from tokens.clients.models import OAuthClient
+from tokens.principal import ActiveOrganization
 from tokens.sessions.models import FIRST_PARTY_CLIENT, SSO_CLIENT, Session, new_secret
 from tokens.sessions.outputs import ListedSession, SessionOut, session_out
 
@@ -56,6 +57,7 @@ class StoredSession(NamedTuple):
     actor_epoch: int | None
     resources: str
     details: str
+    organization_id: UUID | None
 
     def is_over(self, now: datetime) -> bool:
         """Return whether the session was revoked or has expired at ``now``; says nothing about its user."""
@@ -70,6 +72,7 @@ class OpenedSession:
     ``others``: what the browser's second cookie says of the other SSO sessions it keeps.
     ``actor_id``: the member of staff who opened it to act as the person, None as a rule.
     ``resources``: the APIs that its access tokens are for, "" for this server's own audience.
+    ``organization``: what the person acts for in it, None as a rule.
     """
 
     session_id: UUID
@@ -85,6 +88,7 @@ class OpenedSession:
     others: tuple[str, ...] = ()
     actor_id: UUID | None = None
     resources: str = ""
+    organization: ActiveOrganization | None = None
 
 
 class NewSession(msgspec.Struct, kw_only=True):
@@ -112,6 +116,7 @@ class NewSession(msgspec.Struct, kw_only=True):
     goes_on_from: UUID | None = None
     resources: str = ""
     details: str = ""
+    organization_id: UUID | None = None
     id: UUID = msgspec.field(default_factory=new_id)
     secret: bytes = msgspec.field(default_factory=new_secret)
     generation: int = 0
@@ -124,6 +129,7 @@ class LiveSession(NamedTuple):
     """Whose a session is that lives, when and how they last proved it, and which client it was opened for.
 
     ``actor_id``: the member of staff who opened it to act as the person, with their epoch, until ``idle_expires_at``.
+    ``organization``: what a token of it says of the one that it acts for, no column.
     """
 
     account: Account
@@ -133,6 +139,8 @@ class LiveSession(NamedTuple):
     actor_id: UUID | None = None
     actor_epoch: int | None = None
     idle_expires_at: datetime | None = None
+    organization_id: UUID | None = None
+    organization: ActiveOrganization | None = None
 
 
 #: How far a session's last use may lie behind: exact enough for people, and no record of their every minute.
@@ -140,7 +148,7 @@ LAST_USE_STEP: Final = timedelta(seconds=60)
 _ID: Final = Param("id", models.UUIDField())
 _NOW: Final = Param("now", models.DateTimeField())
 _SESSION_COLUMNS: Final = StoredSession._fields[1:]
-_LIVE_COLUMNS: Final = LiveSession._fields[1:]
+_LIVE_COLUMNS: Final = LiveSession._fields[1:-1]
 _ACCOUNT_COLUMNS: Final = tuple(f"user__{column}" for column in ACCOUNT_COLUMNS)
 _BY_ID: Final = CompiledSelect(
     lambda: Session.objects.filter(pk=_ID).order_by().values_list(*_SESSION_COLUMNS, *_ACCOUNT_COLUMNS)

@@ -1,12 +1,13 @@
 """Sessions at work: refreshing, signing out, and a person's own list of them. Async, keyword-only."""
 
 from datetime import datetime
+from typing import Final
 from uuid import UUID
 
 from accounts.lockout import rate_limits
 from accounts.users import services as accounts
 from ironauth.infrastructure.cache.two_level import token_cache
-from ironauth.infrastructure.core.errors import NotFound
+from ironauth.infrastructure.core.errors import FieldError, NotFound, ValidationFailed
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.http.client_context import ClientContext
 from ironauth.infrastructure.telemetry.logs import get_logger
@@ -24,20 +25,26 @@ from tokens.sessions.outputs import SessionOut, TokenPair
 from tokens.sessions.refresh import queries as refresh_queries
 from tokens.sessions.refresh import units as refresh_units
 from tokens.sessions.refresh.queries import Outcome
+from tokens.sessions.refresh.units import Wanted
 
 log = get_logger()
+NO_MEMBER: Final = FieldError(
+    field="organization", code="not_a_member", message="You belong to no organization of this id or slug."
+)
 
 
-async def refresh(*, token: str, address: str = "") -> TokenPair:
+async def refresh(*, token: str, address: str = "", organization: str | None = None) -> TokenPair:
     """Exchange a refresh token for the next pair; a reused one ends its session, committed, before this raises.
 
     Args:
         token: The refresh token.
         address: The caller's; "": unknown, not counted.
+        organization: The id or slug of the one to act for from now on, "" for none; None: as before.
 
     Raises:
         InvalidRefreshToken: (401) saying whether the session is over.
         SigningKeyMissing: (503) before anything is changed.
+        ValidationFailed: (400) the person belongs to no such organization; the token stays good.
         Throttled: (429) instead of the 401, when too many came from the address. A valid token is never counted.
     """
     parsed = refresh_token.parse(token)
@@ -46,9 +53,12 @@ async def refresh(*, token: str, address: str = "") -> TokenPair:
         raise InvalidRefreshToken
     mark = token_cache().mark()
     key = await key_store().signing()
-    rotation = await database().write_autocommit(refresh_units.rotate, parsed=parsed)
+    wanted = refresh_units.ALL if organization is None else Wanted(organization=organization)
+    rotation = await database().write_autocommit(refresh_units.rotate, parsed=parsed, wanted=wanted)
     event = log.warning if rotation.outcome is Outcome.REUSE else log.info
     event("refresh", outcome=rotation.outcome.value, session_id=str(parsed.session_id))
+    if rotation.outcome is Outcome.NO_MEMBER:
+        raise ValidationFailed(errors=[NO_MEMBER])
     if rotation.opened is None:
         await rate_limits.admit(rate_limits.REFRESH, address=address)
         raise InvalidRefreshToken(session_over=rotation.session_over)

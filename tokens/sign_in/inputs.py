@@ -74,9 +74,21 @@ class StepUpInput(FactorInput):
 
 
 class RefreshTokenInput(serializers.Serializer[Any]):
-    """Body of ``POST /refresh`` and ``/logout``: a refresh token, left out when a cookie brings it."""
+    """Body of ``POST /logout``, and a part of ``/refresh``: a refresh token, left out when a cookie brings it."""
 
     refresh_token = TextField(required=False, allow_null=True)
+
+
+class RefreshInput(RefreshTokenInput):
+    """Body of ``POST /refresh``; ``organization`` says for which one the session acts from now on."""
+
+    organization = TextField(
+        required=False,
+        allow_null=True,
+        allow_blank=True,
+        help_text="The id or slug of an organization of the caller, which the tokens name from now on; empty for none. "
+        "Left out, the session keeps what it has.",
+    )
 
 
 class ChangePasswordInput(ChoosesPassword):

@@ -39,7 +39,7 @@ from tokens.sessions.transport import (
     token_response,
 )
 from tokens.sign_in import services
-from tokens.sign_in.inputs import ChangePasswordInput, RefreshTokenInput, SignInForm, SignInInput
+from tokens.sign_in.inputs import ChangePasswordInput, RefreshInput, RefreshTokenInput, SignInForm, SignInInput
 
 NO_CONTENT = OpenApiResponse(None, "The same with the cookie transport: both cookies are set.")
 CLEARED = OpenApiResponse(None, "The session is over; both cookies are cleared.")
@@ -100,7 +100,7 @@ class RefreshView(AsyncAPIView):
     @extend_schema(
         operation_id="access_refresh",
         summary="Exchange a refresh token for the next token pair",
-        request=RefreshTokenInput,
+        request=RefreshInput,
         responses={
             200: TokenPair,
             204: NO_CONTENT,
@@ -111,17 +111,24 @@ class RefreshView(AsyncAPIView):
         },
     )
     async def post(self, request: ApiRequest) -> TokenPair | HttpResponse:
-        """Refresh by the token in the body (answered in the body) or, without one, by the cookie (by cookies)."""
-        token = (await self.validated(request, RefreshTokenInput)).get("refresh_token")
-        address = client_context.address_of(request)
+        """Refresh by the token in the body (answered in the body) or, without one, by the cookie (by cookies).
+
+        With `organization` the session acts for that one from now on: access tokens have `org_id` and `org_roles`.
+        Tokens that name another one end. Where the caller is no member of it, the answer is 400, and the refresh token
+        stays good.
+        """
+        data = await self.validated(request, RefreshInput)
+        token = data.get("refresh_token")
+        wanted: dict[str, Any] = {"organization": data.get("organization")}
+        wanted["address"] = client_context.address_of(request)
         if token is not None:
-            return await session_services.refresh(token=token, address=address)
+            return await session_services.refresh(token=token, **wanted)
         token = _refresh_cookie(request)
         if token is None:
             raise ValidationFailed(errors=[MISSING_REFRESH_TOKEN])
         require_same_origin(request._request)  # noqa: SLF001 - Django's request
         try:
-            return cookie_response(await session_services.refresh(token=token, address=address))
+            return cookie_response(await session_services.refresh(token=token, **wanted))
         except InvalidRefreshToken as error:
             response = self.handle_exception(error)
             if error.session_over:  # else another tab of this browser may hold the right cookie already

@@ -54,6 +54,8 @@ OF_THE_API: Final = frozenset({
     "You have no such device: see /api/v1/access/kept-devices for those you have.",
     "You have no such passkey: see /api/v1/access/mfa for those you have.",
     "You have no such session: see /api/v1/access/sessions for those you have.",
+    # Pages choose no organization for a session.
+    "You belong to no organization of this id or slug.",
     # Pages send people to sign in.
     "Send the refresh token here or in its cookie.",
     "Several Authorization headers: send exactly one.",

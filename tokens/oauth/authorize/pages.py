@@ -37,6 +37,7 @@ SCOPES: Final[Mapping[str, str]] = {
     Scope.PROFILE: _("See your name, language and time zone"),
     Scope.EMAIL: _("See your e-mail address"),
     Scope.ROLES: _("See your roles"),
+    Scope.ORGANIZATION: _("See for which organisation you act, and your role there"),
     Scope.OFFLINE_ACCESS: _("Keep this access while you are not there"),
     Scope.ACCOUNT: _("Do everything you can do with your account here"),
 }

@@ -35,7 +35,7 @@ from tokens.errors import InvalidToken
 from tokens.oauth import claims, details, id_tokens, targets
 from tokens.oauth.claims import AskedClaims
 from tokens.oauth.details import Asked
-from tokens.oauth.endpoint import DETAILS, MAX_BYTES, RESOURCE
+from tokens.oauth.endpoint import DETAILS, MAX_BYTES, ORGANIZATION, RESOURCE
 from tokens.oauth.models import NONCE_CHARACTERS
 from tokens.protocol import GrantType, ResponseMode, Scope
 from tokens.resources.queries import Named
@@ -92,6 +92,7 @@ class AuthorizationRequest(msgspec.Struct, frozen=True, array_like=True):
         pushed: The digest of the handle it was pushed under.
         resources: The APIs that it names (`targets`); none for this server's own audience alone.
         details: Its authorization details (`oauth.details`).
+        organization: The id or slug of the organization that the person is to act for.
     """
 
     client_id: str
@@ -111,6 +112,7 @@ class AuthorizationRequest(msgspec.Struct, frozen=True, array_like=True):
     pushed: str = ""
     resources: tuple[Named, ...] = ()
     details: tuple[Asked, ...] = ()
+    organization: str = ""
 
     @property
     def target(self) -> Target:
@@ -231,6 +233,7 @@ def check(client: Client, given: Mapping[str, str], target: Target, *, pushed: b
         id_claims=named.in_id_token,
         login_hint=hint if len(hint := given.get("login_hint", "")) <= HINT_CHARACTERS else "",
         hint_sub=named.sub,
+        organization=claims.organization_of(given, scope) if ORGANIZATION in given else "",
     )
 
 

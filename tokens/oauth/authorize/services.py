@@ -23,9 +23,11 @@ from tokens.oauth.authorize.request import SELECT_ACCOUNT, AuthorizationRequest,
 from tokens.oauth.authorize.state import LIFE_S, AuthorizationState
 from tokens.oauth.codes import AuthorizationCodeData
 from tokens.oauth.consent import units as consents
+from tokens.oauth.endpoint import NO_MEMBER
 from tokens.oauth.models import PushedRequest
 from tokens.sessions import sso_session
 from tokens.sessions.models import BY_KEPT_DEVICE
+from tokens.sessions.organizations import queries as organizations
 from tokens.sessions.queries import OpenedSession, StoredSession
 from tokens.sessions.sso_session import SsoCookie
 from tokens.sign_in.proofs import MULTIPLE, SignInProof
@@ -43,6 +45,7 @@ class Step(enum.Enum):
     CODE = enum.auto()  # the client gets it
     SIGN_IN = enum.auto()  # who is there, or whether they still are, has to be found out
     CONFIRM = enum.auto()  # who is there has to allow it
+    NO_MEMBER = enum.auto()  # who is there does not belong to the organization that the client names
     FINISHED = enum.auto()  # the pushed request was answered before
 
 
@@ -320,9 +323,15 @@ def _remember_and_issue(
 def _issue(request: AuthorizationRequest, client: Client, session: StoredSession, *, again: bool = False) -> Decision:
     """Return the code of a request that nothing stands in the way of. 1 query, 2 once a minute, 2 more if pushed.
 
+    1 more where it names an organization: whether the person belongs there is asked once the client may know it.
     ``again``: the same form has got one just before. Nobody may have seen that, so this one takes its place (RFC 9126
     §4 lets a person send a page again).
     """
+    organization = None
+    if request.organization:
+        organization = organizations.named(session.account.id, request.organization)
+        if organization is None:
+            return Decision(Step.NO_MEMBER)
     if again:
         codes.withdraw(client_id=client.id, user_id=session.account.id, code_challenge=request.code_challenge)
     if request.pushed and not _finish(request.pushed) and not again:
@@ -345,6 +354,7 @@ def _issue(request: AuthorizationRequest, client: Client, session: StoredSession
             id_claims=request.id_claims,
             resources=" ".join(one.identifier for one in request.resources),
             details=authorization_details.stored(request.details) if request.details else "",
+            organization_id=organization.id if organization is not None else None,
         )
     )
     return Decision(Step.CODE, code, session)
@@ -371,7 +381,12 @@ def _gone(error: IntegrityError) -> Exception:
 
 
 def _told(request: AuthorizationRequest, decision: Decision) -> Decision:
-    """Return the decision, with a line about a code. Raises ``Refused`` where the client wants no questions."""
+    """Return the decision, with a line about a code.
+
+    Raises ``Refused`` where the client wants no questions, or an organization that is not the person's.
+    """
+    if decision.step is Step.NO_MEMBER:
+        raise Refused(AccessDenied(NO_MEMBER), request.target)
     if decision.step is Step.FINISHED:
         raise Finished
     if decision.step is not Step.CODE:

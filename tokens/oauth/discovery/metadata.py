@@ -19,10 +19,12 @@ from tokens.clients.models import CERTIFICATES, OAuthClient
 from tokens.details import queries as detail_types
 from tokens.keys.store import key_store
 from tokens.oauth.authorize.request import prompts
+from tokens.oauth.claims import ABOUT_ORGANIZATIONS
 from tokens.oauth.discovery.userinfo import CLAIMS
 from tokens.oauth.id_tokens import ACR_VALUES
 from tokens.oauth.token.grants import GRANTS
 from tokens.protocol import PROOF_ALGORITHMS, TOKEN_PATH, ResponseMode, Scope
+from tokens.sessions.organizations import queries as organizations
 
 #: Members that are addresses (RFC 8414 §2, Discovery §3, RFC 8628 §4, RFC 9126 §5, RP-Initiated Logout §2.1).
 ENDPOINTS: Final = {
@@ -105,8 +107,8 @@ def metadata(algorithms: tuple[str, ...], details: tuple[str, ...] = ()) -> dict
         "issuer": issuer,
         **{member: f"{issuer}{path}" for member, path in ENDPOINTS.items() if is_served(path)},
         **_strangers(issuer),
-        "scopes_supported": [scope.value for scope in Scope],
-        "claims_supported": [*CLAIMS, *ID_TOKEN_CLAIMS],
+        "scopes_supported": [scope.value for scope in offered_scopes()],
+        "claims_supported": [*_claims(), *ID_TOKEN_CLAIMS],
         "acr_values_supported": ACR_VALUES,
         "response_types_supported": ["code"],
         "response_modes_supported": [mode.value for mode in ResponseMode],
@@ -136,6 +138,16 @@ def metadata(algorithms: tuple[str, ...], details: tuple[str, ...] = ()) -> dict
         "require_pushed_authorization_requests": False,
         "protected_resources": [issuer],  # RFC 9728 §4; registered APIs name this server themselves
     }
+
+
+def offered_scopes() -> list[Scope]:
+    """Return the scopes that mean something here."""
+    return [scope for scope in Scope if scope is not Scope.ORGANIZATION or organizations.is_on()]
+
+
+def _claims() -> list[str]:
+    """Return the claims about people that a client may learn here."""
+    return [claim for claim in CLAIMS if claim not in ABOUT_ORGANIZATIONS or organizations.is_on()]
 
 
 def _request_algorithms() -> list[str]:

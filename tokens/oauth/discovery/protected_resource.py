@@ -14,7 +14,8 @@ from drf_spectacular.utils import extend_schema
 
 from accounts.access.scopes import SCOPES as ADMINISTRATION
 from ironauth.infrastructure.api.views import ApiRequest, AsyncAPIView
-from tokens.protocol import PROOF_ALGORITHMS, Scope
+from tokens.oauth.discovery.metadata import offered_scopes
+from tokens.protocol import PROOF_ALGORITHMS
 
 #: Where people read about the API.
 DOCUMENTATION: Final = "/api/docs"
@@ -47,7 +48,7 @@ def metadata() -> dict[str, Any]:
     return {
         "resource": issuer,
         "authorization_servers": [issuer],
-        "scopes_supported": [*(scope.value for scope in Scope), *ADMINISTRATION],
+        "scopes_supported": [*(scope.value for scope in offered_scopes()), *ADMINISTRATION],
         "bearer_methods_supported": ["header"],
         "resource_name": settings.IRONAUTH_BRAND_NAME,
         "resource_documentation": f"{issuer}{DOCUMENTATION}",

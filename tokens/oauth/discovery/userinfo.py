@@ -37,7 +37,7 @@ PARAMETER: Final = "access_token"
 
 
 class UserInfo(PersonalClaims, frozen=True, omit_defaults=True, kw_only=True):
-    """What the token's scopes let its client know (§5.4): ``profile``, ``email``, ``roles``.
+    """What the token's scopes let its client know (§5.4): ``profile``, ``email``, ``roles``, ``organization``.
 
     ``sub``: as in the client's ID tokens. What the person has not said is left out.
     """
@@ -192,7 +192,8 @@ def claims_of(principal: Principal, scopes: frozenset[str]) -> UserInfo:
         principal: The person, as the client knows them.
         scopes: What the access token allows.
     """
-    return UserInfo(sub=str(principal.subject), **claims.told(principal.user, claims.allowed(scopes)))
+    said = claims.told(principal.user, claims.allowed(scopes), principal.organization)
+    return UserInfo(sub=str(principal.subject), **said)
 
 
 def _in_body(request: ApiRequest) -> str | None:

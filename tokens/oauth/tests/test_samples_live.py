@@ -210,6 +210,7 @@ async def test_nginx_asks_before_it_lets_a_request_through(
         wiki = Party(server, *await sync_to_async(make_client)())
         tokens, poor = await _tokens(wiki, person), await _tokens(wiki, person, scope="openid")
         lies = {"X-Auth-Subject": "somebody-else", "X-Auth-Scope": "profile", "X-Auth-Roles": "boss"}
+        lies |= {"X-Auth-Organization": "acme", "X-Auth-Organization-Roles": "owner"}
 
         async def ask(token: str, method: str = "GET") -> httpx.Response:
             given = {"Authorization": f"Bearer {token}"} if token else {}
@@ -217,7 +218,7 @@ async def test_nginx_asks_before_it_lets_a_request_through(
 
         answer = await ask(tokens["access_token"])
         assert (answer.status_code, answer.json()["Subject"]) == (200, str(person))
-        assert answer.json() == {"Subject": str(person), "Scope": tokens["scope"], "Roles": ""}
+        assert answer.json() == {"Subject": str(person), "Scope": tokens["scope"], "Roles": "", "Organization": ""}
         forbidden = await ask(poor["access_token"])
         assert (forbidden.status_code, "nginx" in forbidden.text) == (403, True)  # the application is not even asked
         assert (await ask(tokens["access_token"], "POST")).status_code == 405  # asked about by GET, passed on as POST

@@ -21,6 +21,7 @@ from tokens.protocol import SCOPE_TOKEN, scope_set
 from tokens.resources import identifiers
 from tokens.sessions import access_tokens
 from tokens.sessions.authentication import AccessTokenAuthentication
+from tokens.sessions.organizations import queries as organizations
 from tokens.sessions.transport import no_content
 
 #: What a role name keeps in X-Auth-Roles apart from letters and digits; not the comma and the percent sign.
@@ -95,6 +96,11 @@ class VerifyView(AsyncAPIView):
                     ("X-Auth-Session", "The session's id."),
                     ("X-Auth-Roles", "By the scope account or roles: their names joined by commas, percent-encoded."),
                     ("X-Auth-Scope", "What the token may do, separated by spaces."),
+                    (
+                        "X-Auth-Organization",
+                        "With organizations: the id of the one that the person acts for, or empty.",
+                    ),
+                    ("X-Auth-Organization-Roles", "With organizations: their roles there joined by commas, or empty."),
                 )
             ),
         ],
@@ -121,4 +127,8 @@ class VerifyView(AsyncAPIView):
         roles = principal.user.roles if access_tokens.tells_roles(principal.scope) else ()
         response.headers["X-Auth-Roles"] = ",".join(quote(role, safe=ROLE_CHARACTERS) for role in roles)
         response.headers["X-Auth-Scope"] = principal.scope
+        if organizations.is_on():  # empty ones too: a proxy then replaces what the caller has sent
+            organization = principal.organization
+            response.headers["X-Auth-Organization"] = str(organization.id) if organization else ""
+            response.headers["X-Auth-Organization-Roles"] = ",".join(organization.roles) if organization else ""
         return response

@@ -12,16 +12,24 @@ from ironauth.infrastructure.cache.two_level import token_cache
 from ironauth.infrastructure.db.faults import refers_to_nothing
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.telemetry.logs import get_logger
-from tokens.clients.errors import InvalidAuthorizationDetails, InvalidScope, InvalidTarget, UnauthorizedClient
+from tokens.clients.errors import (
+    AccessDenied,
+    InvalidAuthorizationDetails,
+    InvalidScope,
+    InvalidTarget,
+    UnauthorizedClient,
+)
 from tokens.details import lists as detail_lists
 from tokens.oauth import codes, targets
 from tokens.oauth import details as authorization_details
 from tokens.oauth.codes import PresentedCode, Redemption
+from tokens.oauth.endpoint import NO_MEMBER, ORGANIZATION
 from tokens.oauth.token.device_grant import by_device_code
 from tokens.oauth.token.exchange import by_exchange
 from tokens.oauth.token.response import TokenRequest, TokenResponse, answer, id_key_for, life_s, refuse
 from tokens.protocol import GrantType, Scope, scope_set, scope_text
 from tokens.sessions import access_tokens, refresh_token
+from tokens.sessions.organizations import queries as organizations
 from tokens.sessions.refresh import units as refresh_units
 from tokens.sessions.refresh.queries import Outcome
 from tokens.sessions.refresh.units import Wanted
@@ -77,16 +85,18 @@ async def by_refresh_token(asked: TokenRequest) -> TokenResponse:
     """Exchange a refresh token, by the rules of all refresh tokens (``sessions.refresh.units``). One unit of work.
 
     ``scope``, ``resource`` and ``authorization_details`` may ask for less, for this access token alone; what staff have
-    taken from the client is left out.
+    taken from the client is left out. ``organization`` says what the session acts for from now on.
 
     Raises:
         InvalidScope: It asks for more; the token stays as it was. ``InvalidTarget`` and
             ``InvalidAuthorizationDetails`` likewise.
+        AccessDenied: The person is no member of the organization; the token stays as it was.
         InvalidGrant: The token is unknown, expired, revoked, used before or another client's.
         SigningKeyMissing: (503) before anything is changed.
     """
     client = asked.client
     wanted = scope_set(asked.parameters.get("scope", ""))
+    organization = asked.parameters.get(ORGANIZATION) if organizations.is_on() else None
     parsed = refresh_token.parse(asked.required("refresh_token"))
     if not client.may_have(scope_text(wanted)):
         raise InvalidScope
@@ -98,7 +108,14 @@ async def by_refresh_token(asked: TokenRequest) -> TokenResponse:
         refresh_units.rotate,
         parsed=parsed,
         client_id=client.client_id,
-        wanted=Wanted(wanted, asked.resources, client.resources, details, client.authorization_details_types),
+        wanted=Wanted(
+            wanted,
+            asked.resources,
+            client.resources,
+            details,
+            client.authorization_details_types,
+            organization,
+        ),
         idle_s=client.session_idle_s,
         grace_s=client.rules.grace_s if asked.thumbprint else 0,
         jkt=asked.thumbprint,
@@ -111,6 +128,8 @@ async def by_refresh_token(asked: TokenRequest) -> TokenResponse:
         raise InvalidTarget
     if rotation.outcome is Outcome.DETAILS:
         raise InvalidAuthorizationDetails
+    if rotation.outcome is Outcome.NO_MEMBER:
+        raise AccessDenied(NO_MEMBER)
     if rotation.opened is None:
         await refuse(asked)
     scope = scope_text(wanted) or client.allowed_of(rotation.opened.scope)

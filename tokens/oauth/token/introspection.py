@@ -69,6 +69,7 @@ class Introspection(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tru
     ``sub``: who the person is, for good. ``username``: their e-mail address, for people to read, where the token has
     the scope email and the address is verified: of another one nobody knows whose it is. ``sid``: the session.
     ``token_type``: left out for a refresh token. ``auth_time`` and ``amr`` as in ID tokens, for a person's tokens.
+    ``org_id``, ``org_roles``: the organization that the person acts for, and their roles there.
     """
 
     active: bool
@@ -88,6 +89,8 @@ class Introspection(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tru
     cnf: dict[str, str] | None = None
     act: Actor | None = None
     authorization_details: tuple[dict[str, Any], ...] = ()
+    org_id: UUID | None = None
+    org_roles: tuple[str, ...] = ()
 
 
 class _Asked(msgspec.Struct, frozen=True, gc=False):
@@ -179,6 +182,8 @@ def _of_claims(claims: AccessClaims) -> Introspection:
         cnf=claims.cnf,
         act=claims.act,
         authorization_details=claims.authorization_details,
+        org_id=claims.org_id,
+        org_roles=claims.org_roles,
     )
 
 

@@ -182,6 +182,7 @@ async def answer(
             named=named,
             access_token=access.text,
             key=id_key,
+            organization=opened.organization,
         )
     refreshed = opened.refresh_token if GrantType.REFRESH_TOKEN in client.grants else ""
     told = detail_lists.stored(details) if details else ()

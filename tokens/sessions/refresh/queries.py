@@ -30,6 +30,7 @@ class Outcome(enum.StrEnum):
     INACTIVE = "inactive"  # user deactivated, every session of the user ended, or who acts as them may no longer
     UNKNOWN = "unknown"  # no such session, or another client's
     WIDER = "wider"  # good, but the session has not every scope that was asked for
+    NO_MEMBER = "no_member"  # good, but its person belongs to no such organization as was asked for
     TARGET = "target"  # good, but not for the APIs that were asked for, or those of the session have gone
     DETAILS = "details"  # good, but the session has not the authorization details that were asked for
     WRONG_KEY = "wrong_key"  # bound to a key that was not proved (RFC 9449 §5)

@@ -5,7 +5,7 @@ token calls for (security-bar finding 11). The service raises after the commit.
 """
 
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -25,6 +25,8 @@ from tokens.sessions import queries as session_queries
 from tokens.sessions import units as sessions
 from tokens.sessions.acting import units as acting
 from tokens.sessions.models import FIRST_PARTY_CLIENT, Session
+from tokens.sessions.organizations import changes as organization_changes
+from tokens.sessions.organizations import queries as organizations
 from tokens.sessions.queries import OpenedSession, StoredSession
 from tokens.sessions.refresh.queries import Outcome, in_grace, refusal_of
 from tokens.sessions.refresh_token import ParsedRefreshToken
@@ -60,7 +62,8 @@ class Wanted(NamedTuple):
     """What a refresh asks for: scopes and APIs that the session has, less than all of them or, empty, all.
 
     ``allowed``: the APIs that the client may ask for; empty for all. ``details``: authorization details that the
-    session has; ``detail_types``: the types of those that the client may have.
+    session has; ``detail_types``: the types of those that the client may have. ``organization``: the id or slug of the
+    one that the session is to act for from now on, "" for none; None where it stays as it is.
     """
 
     scopes: frozenset[str] = frozenset()
@@ -68,6 +71,7 @@ class Wanted(NamedTuple):
     allowed: tuple[str, ...] = ()
     details: str = ""
     detail_types: frozenset[str] = frozenset()
+    organization: str | None = None
 
 
 ALL: Final = Wanted()
@@ -86,8 +90,9 @@ def rotate(
 
     Needs no transaction: the update names the generation that was read, so it takes effect once or not at all. A
     deactivation committed between the two leaves one pair of tokens of the old epoch, which nothing here accepts.
-    2 queries (session with user and roles, update); one more when another refresh of the same token won the race, and
-    where resources are named, and where there are authorization details.
+    2 queries (session with user and roles, update); one more when another refresh of the same token won the race,
+    where resources are named, where there are authorization details, and where the session acts for an organization. To
+    choose another one takes 3 more.
 
     Args:
         parsed: The token.
@@ -132,13 +137,46 @@ def _rotate(
     if isinstance(given, Outcome):
         return Rotation(given)
     aim, details = given
-    if not is_current:
-        return Rotation(Outcome.GRACE, sessions.opened(session, session.account), aim, details)
-    idle_end = sessions.idle_end(now, session.absolute_expires_at, idle_s)
-    advanced = session_queries.advance(session, now=now, idle_end=idle_end)
-    if advanced is None:
+    organization_id = session.organization_id
+    if wanted.organization is not None:
+        chosen = _chosen(session, wanted.organization)
+        if isinstance(chosen, Outcome):
+            return Rotation(chosen)
+        organization_id = chosen
+    idle_end = sessions.idle_end(now, session.absolute_expires_at, idle_s) if is_current else None
+    moved = _moved(session, now, idle_end, organization_id)
+    if moved is None:
         return None
-    return Rotation(Outcome.ROTATED, sessions.opened(advanced, advanced.account), aim, details)
+    outcome = Outcome.ROTATED if is_current else Outcome.GRACE
+    return Rotation(outcome, sessions.opened(moved, moved.account), aim, details)
+
+
+def _chosen(session: StoredSession, name: str) -> UUID | Outcome | None:
+    """Return which organization the session is to act for, None for none, or why not. 1 query, or none.
+
+    A session whose scope says nothing of organizations chooses none, nor do staff who act as its person.
+    """
+    if not name:
+        return None
+    if not organizations.is_told(session.scope):
+        return Outcome.WIDER
+    found = organizations.named(session.account.id, name) if session.actor_id is None else None
+    return Outcome.NO_MEMBER if found is None else found.id
+
+
+def _moved(
+    session: StoredSession, now: datetime, idle_end: datetime | None, organization_id: UUID | None
+) -> StoredSession | None:
+    """Return the session moved on by one generation, and acting for this organization; None when it was changed since.
+
+    Without ``idle_end`` its token was good moments ago, and it moves on no more.
+    """
+    if organization_id == session.organization_id:
+        return session if idle_end is None else session_queries.advance(session, now=now, idle_end=idle_end)
+    about_to_commit()
+    with transaction.atomic():
+        moved = session if idle_end is None else session_queries.advance(session, now=now, idle_end=idle_end)
+        return None if moved is None else organization_changes.choose(moved, organization_id)
 
 
 def _given(session: StoredSession, wanted: Wanted) -> tuple[Aim | None, str] | Outcome:
