@@ -11,6 +11,7 @@ from accounts.organizations import urls as organization_urls
 from accounts.own_account.views import LanguageView, MeView, SignupView
 from accounts.pages import account as account_pages
 from accounts.pages import email as email_pages
+from accounts.pages import organizations as organization_pages
 from accounts.pages import own_page, row_page
 from accounts.pages.invitation import InvitationPage
 from accounts.privacy.views import ExportView
@@ -41,6 +42,22 @@ page_urlpatterns: list[URLPattern] = [
     path("account/", account_pages.AccountHome.as_view()),  # as people type it
     path("account/invitation", InvitationPage.as_view(), name="invitation"),
     path("account/security", own_page.OverviewPage.as_view(), name="security-page"),
+    path("account/security/organizations", organization_pages.OrganizationsPage.as_view(), name="organizations-page"),
+    path(
+        "account/security/organizations/<uuid:organization_id>",
+        organization_pages.OneOrganizationPage.as_view(),
+        name="organization-page",
+    ),
+    path(
+        "account/security/organizations/<uuid:organization_id>/delete",
+        organization_pages.DeletePage.as_view(),
+        name="organization-delete-page",
+    ),
+    path(
+        "account/security/organizations/<uuid:organization_id>/members/<uuid:user_id>",
+        organization_pages.MemberPage.as_view(),
+        name="organization-member-page",
+    ),
     path("account/security/<slug:section>", row_page.RowPage.as_view(), name="account-row"),
     path("account/security/<slug:section>/<uuid:item>", row_page.RowPage.as_view(), name="account-item"),
     path("account/forgot", account_pages.ForgotPage.as_view(), name="forgot-page"),

@@ -173,6 +173,7 @@ ROWS: Final[Mapping[str, Row]] = {
         {"remove": Act("DELETE", "consent", item="client_id", done=_("The application was removed."))},
         ("consents",),
     ),
+    "organizations": Row(_("Organisations"), {}),  # whose pages are ``pages.organizations``
     "language": Row(
         _("Language"),
         {"change": Act("PUT", "me-language", ("language",), done=_("Your language was changed."))},

@@ -30,11 +30,17 @@ class InvitationPage(TokenPage):
     ends = ("accepted",)
     #: The language that staff have chosen for the invited person; "" before it is known, and where they have not.
     of_person: str = ""
+    #: The name of the organisation that a person with an account is invited to; "" for none.
+    joins: str = ""
 
     async def about(self, token: str) -> dict[str, Any]:
-        """Return who is invited. Raises ``EmailTaken`` where they have an account: the link has proved the address."""
+        """Return who is invited. Raises ``EmailTaken`` where they have an account: the link has proved the address.
+
+        To an organisation they are invited all the same: signed in they accept it on the page of their organisations.
+        """
         invited = await invitations.opened(token=token)
         if invited.taken:
+            self.joins = invited.organization
             raise EmailTaken
         self.of_person = invited.language
         shortest = settings.IRONAUTH_PASSWORD_MIN_LENGTH
@@ -102,4 +108,8 @@ class InvitationPage(TokenPage):
 
     def _failed(self, error: DomainError, **context: Any) -> HttpResponse:
         """Return what went wrong; a person with an account is led to signing in."""
-        return super()._failed(error, taken=isinstance(error, EmailTaken), **context)
+        taken = isinstance(error, EmailTaken)
+        page = super()._failed(error, taken=taken, joins=self.joins if taken else "", **context)
+        if taken and self.joins:
+            page.status_code = 200  # nothing has failed
+        return page

@@ -15,6 +15,7 @@ _WORDS: Final = {
     "profile": _("name, language, time zone"),
     "email": _("e-mail address"),
     "roles": _("roles"),
+    "organization": _("organisation, and your role there"),
     "offline_access": _("stays signed in"),
     "account": _("all of your account"),
 }
@@ -62,6 +63,8 @@ def _states(held: Mapping[str, Any]) -> dict[str, str]:
         states["identities"] = str(len(identities["identities"]) or none)
     if held["kept-devices"] or settings.IRONAUTH_KEEP_DEVICE_DAYS:
         states["devices"] = str(len(held["kept-devices"]) or none)
+    if "organizations" in held:
+        states["organizations"] = str(len(held["organizations"]) or none)
     language = dict(settings.LANGUAGES).get(held["me-language"]["language"], gettext("The browser's"))
     return states | {
         "sessions": str(len(by_browser(held["sessions"]))),

@@ -20,6 +20,8 @@ from drf_spectacular.utils import extend_schema
 from rest_framework import exceptions
 
 from accounts.errors import StepUpRequired
+from accounts.organizations import rules as organization_rules
+from accounts.organizations import services as organizations
 from accounts.pages import overview
 from accounts.pages.account import FORM_HEADERS
 from accounts.pages.acts import READS, SIGN_OUT
@@ -171,6 +173,8 @@ class OverviewPage(OwnPage):
 
     async def _page(self, request: ApiRequest, refusal: Refusal | None = None) -> HttpResponse:
         held = await self.held(READS)
+        if organization_rules.enabled():
+            held["organizations"] = await organizations.memberships_of(user_id=signed_in(request).id)
         context = {"lines": overview.lines(held), "me": held["me"], "form": form_token(request), "refusal": refusal}
         return rendered("overview", {**context, **self.told}, status=refusal.status if refusal else 200)
 

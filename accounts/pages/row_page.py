@@ -11,48 +11,34 @@ from django.utils.http import urlencode
 from django.utils.translation import gettext_noop as _
 from drf_spectacular.utils import extend_schema
 
-from accounts.email import code_method
 from accounts.email import services as email_services
-from accounts.mfa.factors import FACTORS
 from accounts.pages import connected, meter, overview
-from accounts.pages.acts import CONNECT, DELETE, EXPORT, ROWS, SECRET, SET_UP, Act, Recent, Row
+from accounts.pages.acts import CONNECT, DELETE, EXPORT, ROWS, SECRET, SET_UP, Act, Row
 from accounts.pages.calls import Answer
 from accounts.pages.own_page import (
     EXPIRED,
     HEADERS,
-    OwnPage,
     form_token,
     is_from_elsewhere,
     is_own_form,
-    is_recent,
     rendered,
     row_address,
     see_other,
 )
+from accounts.pages.proving import MAILED, PROOFS, ProvingPage, object_of
 from accounts.pages.refusals import Refusal, of_act, of_proof
 from accounts.profile import places
 from accounts.users.signed_in import signed_in
 from ironauth.infrastructure.api.views import ApiRequest
-from ironauth.infrastructure.core import strict_json
 from ironauth.infrastructure.core.errors import DomainError, NotAuthenticated
 from ironauth.infrastructure.http import client_context, second_clicks
 
-#: The fields of a form that prove again who somebody is, and what they are called in the API.
-PROOFS: Final = {
-    "proof_password": "password",
-    "proof_code": "code",
-    "proof_recovery_code": "code",  # of the two the one that takes opening a part of the page
-    "proof_email_code": "email_code",
-    "proof_challenge_token": "challenge_token",
-    "proof_credential": "credential",
-}
-_MAILED: Final = _("A message with a code is on its way to your e-mail address.")
 _NOT_THERE: Final = "not-there"
 _ABSENT: Final = _("It is not on the list, so nothing was changed. This is what is there now.")
 _UNKNOWN: Final = _("There is no such act. Use one of the buttons.")
 
 
-class RowPage(OwnPage):
+class RowPage(ProvingPage):
     """GET, POST /account/security/<row>, and /account/security/<row>/<id> of one thing in it."""
 
     @extend_schema(exclude=True)
@@ -81,8 +67,8 @@ class RowPage(OwnPage):
         if "mail_code" in data or (meter.FIELD in data and section == "password"):
             return await (self._mail_code if "mail_code" in data else self._checked)(request, section, item, name, act)
         proved = False
-        if await self._wants_proof(request, act.recent):
-            answer = await self._prove(data, act)
+        if await self.wants_proof(request, act.recent):
+            answer = await self.prove(data, act)
             if answer is None or not answer.is_good:
                 by_recovery = bool(data.get("proof_recovery_code"))
                 return await self._page(request, section, item, refusal=of_proof(name, act, answer, by_recovery))
@@ -126,7 +112,7 @@ class RowPage(OwnPage):
         answer = await self.api.call("POST", "step-up-email")
         if not answer.is_good:
             return await self._page(request, section, item, refusal=of_act(name, act, answer))
-        return await self._page(request, section, item, context={"done": _MAILED, "code_sent": True})
+        return await self._page(request, section, item, context={"done": MAILED, "code_sent": True})
 
     async def _after(self, request: ApiRequest, section: str, name: str, act: Act, answer: Answer) -> HttpResponse:
         """Return what follows an act that is done."""
@@ -154,21 +140,6 @@ class RowPage(OwnPage):
             return rendered(act.shows, {**context, "answer": answer.body})
         return see_other(f"{row_address(section)}?{urlencode({'done': name})}")
 
-    async def _wants_proof(self, request: ApiRequest, recent: Recent) -> bool:
-        """Tell whether a form has to prove again who it is before the API does what it asks for."""
-        if recent is Recent.NO or is_recent(request):
-            return False
-        return recent is Recent.ALWAYS or bool((await self.held(("mfa",)))["mfa"]["methods"])
-
-    async def _prove(self, data: Any, act: Act) -> Answer | None:
-        """Have the session's person prove again who they are, by what the form has; None where it has nothing."""
-        body = {PROOFS[name]: str(data[name]) for name in PROOFS if data.get(name)}
-        if act.password and "password" not in body and data.get(act.password):
-            body["password"] = str(data[act.password])
-        if "credential" in body:
-            body["credential"] = _object(body["credential"])
-        return await self.api.call("POST", "step-up", body) if body else None
-
     async def _page(
         self,
         request: ApiRequest,
@@ -189,7 +160,7 @@ class RowPage(OwnPage):
                 return await self._not_there(request, section, str(request.data.get("act", "")))
             if found is None:
                 raise Http404
-        proof = {} if proved else await self._proof(request, held.get("mfa"))
+        proof = {} if proved else await self.proof(request, held.get("mfa"))
         template = section
         shown = {
             **held,
@@ -222,23 +193,6 @@ class RowPage(OwnPage):
         headers = {"Retry-After": refusal.wait_s} if refusal and refusal.wait_s else {}
         return rendered(template, shown, status=refusal.status if refusal else 200, headers=headers)
 
-    async def _proof(self, request: ApiRequest, mfa: Any) -> dict[str, Any]:
-        """Return what the forms ask to prove again who it is; nothing within ten minutes of the last proof."""
-        if mfa is None or is_recent(request):
-            return {}
-        methods = mfa["methods"]
-        proof: dict[str, Any] = {
-            "password": not methods and mfa["has_password"],
-            "nothing": not methods and not mfa["has_password"],
-            **{factor.name: factor.name in methods for factor in FACTORS},
-        }
-        if proof["password"]:
-            proof["email_code"] = await code_method.serves_step_up(signed_in(request).id)
-        if proof["passkey"]:
-            answer = await self.api.call("POST", "step-up-options")
-            proof["passkey"] = msgspec.json.encode(answer.body).decode() if answer.is_good else ""
-        return proof
-
 
 def _row(section: str) -> Row:
     if section not in ROWS:
@@ -255,16 +209,8 @@ def _members(act: Act, data: Any) -> dict[str, Any]:
     """Return what the act sends of what the form has."""
     members: dict[str, Any] = {name: str(data[name]) for name in act.fields if name in data}
     if "credential" in members:
-        members["credential"] = _object(members["credential"])
+        members["credential"] = object_of(members["credential"])
     return members
-
-
-def _object(text: str) -> Any:
-    """Return the JSON value of a text; the text itself where it is none, for the API to refuse."""
-    try:
-        return strict_json.loads(text)
-    except strict_json.InvalidJson:
-        return text
 
 
 def _typed(request: ApiRequest) -> dict[str, str]:

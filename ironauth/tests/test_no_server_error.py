@@ -26,7 +26,7 @@ from accounts.outbox import tokens as email_tokens
 from accounts.outbox.models import EmailToken
 from accounts.pages import meter
 from accounts.pages.acts import ROWS
-from accounts.pages.row_page import PROOFS
+from accounts.pages.proving import PROOFS
 from accounts.users.models import User
 from accounts.users.services import Authenticated
 from conftest import PASSWORD, ServeProcess

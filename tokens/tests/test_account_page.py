@@ -17,7 +17,7 @@ from accounts.audit.models import AuditEvent
 from accounts.outbox.models import OutgoingMail
 from accounts.pages import meter
 from accounts.pages.acts import ROWS
-from accounts.pages.row_page import PROOFS
+from accounts.pages.proving import PROOFS
 from accounts.users.models import User
 from accounts.users.step_up import RECENT_S
 from conftest import PASSWORD

@@ -22,7 +22,7 @@ from accounts.outbox.kinds import Kind
 from accounts.outbox.models import EmailToken, OutgoingMail
 from accounts.outbox.queue import Claimed, claim
 from accounts.pages.acts import ROWS
-from accounts.pages.row_page import PROOFS
+from accounts.pages.proving import PROOFS
 from accounts.tests.authenticator import Authenticator
 from accounts.users.models import User
 from accounts.users.step_up import RECENT_S

@@ -32,7 +32,7 @@ def journey(*, needs_scripts: bool = False) -> Callable[[Walk], Walk]:
 
 def kinds() -> list[tuple[str, bool]]:
     """Return each journey's name and whether it needs scripts."""
-    from ironauth.tests.browser.journeys import account, doors, factors, ways_in  # noqa: PLC0415 - they register
+    from ironauth.tests.browser.journeys import account, doors, factors, organisations, ways_in  # noqa: PLC0415 - they register
 
-    assert all((account, doors, factors, ways_in))
+    assert all((account, doors, factors, organisations, ways_in))
     return [(name, one.needs_scripts) for name, one in JOURNEYS.items()]

@@ -1,0 +1,60 @@
+"""Journeys with organisations: somebody makes one and invites others, who accept."""
+
+from playwright.async_api import expect
+
+from conftest import PASSWORD
+from ironauth.tests.browser.journeys.registry import journey
+from ironauth.tests.browser.journeys.walker import LINK, Walker
+
+
+@journey()
+async def an_organisation(walk: Walker) -> None:
+    """Make an organisation, invite two people, see a colleague's role and change it, and delete the organisation."""
+    page, colleague = walk.page, walk.stage.person()
+    await walk.sign_in()
+    await walk.row("organizations")
+    await walk.send(400, name="Acme \u202e")
+    await walk.refused()
+    await walk.send(name="Acme Ltd")
+    await walk.done()
+    made = page.url.partition("?")[0]
+    for address in (walk.newcomer, colleague):
+        await walk.send(email=address)
+        await walk.done()
+    await walk.send(409, email=colleague)
+    await walk.refused()
+    await walk.sign_out()
+
+    await walk.open(await walk.mailed(LINK, walk.newcomer))
+    await walk.see()
+    await walk.open(await walk.mailed(LINK, colleague))
+    await walk.see()
+    await walk.press("a[href='/account/security/organizations']")
+    await walk.send(email=colleague, password=PASSWORD)
+    await walk.see()
+    await walk.press(walk.act("accept"))
+    await walk.done()
+    await walk.sign_out()
+
+    await walk.sign_in()
+    await walk.open(made)
+    await walk.see("Acme Ltd")
+    await walk.press("a[href*='/members/']")
+    await walk.see()
+    await page.locator("[name=role]").select_option("admin")
+    await walk.press("button[value=role]")
+    await walk.done()
+    await walk.press("a[href*='/members/']")
+    await walk.press("button[value=remove]")
+    await walk.done()
+    await walk.press(walk.act("withdraw"))
+    await walk.done()
+    await walk.press(walk.act("leave"), 409)
+    await walk.refused()
+    await walk.send(name="Acme & Sons")
+    await walk.done()
+    await walk.press("a[href$='/delete']")
+    await walk.see()
+    await walk.press(walk.act("delete"))
+    await walk.done()
+    await expect(page.locator(".ways")).to_have_count(0)
