@@ -20,7 +20,11 @@ LOGOUT_EVENT: Final = "http://schemas.openid.net/event/backchannel-logout"
 
 @dataclass(frozen=True)
 class Claims:
-    """What a verified token says."""
+    """What a verified token says.
+
+    ``organization_id``: the organisation that the person acts for, "" for none; ``organization_roles``: their roles
+    there.
+    """
 
     issuer: str
     subject: str
@@ -32,6 +36,8 @@ class Claims:
     roles: tuple[str, ...] = ()
     key_thumbprint: str = ""
     everything: dict[str, Any] = field(default_factory=dict, repr=False)
+    organization_id: str = ""
+    organization_roles: tuple[str, ...] = ()
 
     def require(self, scopes: Iterable[str]) -> None:
         """Raise ``InsufficientScope`` unless the token has every one of ``scopes``."""
@@ -133,9 +139,7 @@ def claims_of(said: dict[str, Any], expires_at: float) -> Claims:
     Raises:
         InvalidToken: A claim is of another type than the standard gives it.
     """
-    roles, cnf = said.get("roles", []), said.get("cnf", {})
-    if not isinstance(roles, list) or not all(isinstance(role, str) for role in roles):
-        raise InvalidToken("roles are no list of names")
+    cnf = said.get("cnf", {})
     if "cnf" in said and not (isinstance(cnf, dict) and isinstance(cnf.get("jkt"), str) and cnf["jkt"]):
         raise InvalidToken("the token is bound in a way that is not known here")  # never taken for a bearer token
     act = said.get("act", {})
@@ -150,10 +154,19 @@ def claims_of(said: dict[str, Any], expires_at: float) -> Claims:
         session_id=_text(said, "sid", ""),
         token_id=_text(said, "jti", ""),
         scopes=frozenset(_text(said, "scope", "").split()),
-        roles=tuple(roles),
+        roles=_names(said, "roles"),
         key_thumbprint=cnf.get("jkt", ""),
         everything=said,
+        organization_id=_text(said, "org_id", ""),
+        organization_roles=_names(said, "org_roles"),
     )
+
+
+def _names(said: dict[str, Any], name: str) -> tuple[str, ...]:
+    found = said.get(name, [])
+    if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
+        raise InvalidToken(f"{name} are no list of names")
+    return tuple(found)
 
 
 def number(said: dict[str, Any], name: str) -> float:

@@ -45,7 +45,9 @@ def test_a_good_token_is_accepted(issuer: FakeIssuer) -> None:
         claims = verifier.verify(issuer.access_token(scope="read write", roles=["editor"], sid="s"), scopes=["write"])
         assert (claims.subject, claims.client_id, claims.session_id) == ("person-1", "client", "s")
         assert (claims.scopes, claims.roles) == (frozenset({"read", "write"}), ("editor",))
-        verifier.verify(issuer.access_token())
+        assert (claims.organization_id, claims.organization_roles) == ("", ())
+        acting = verifier.verify(issuer.access_token(org_id="o-1", org_roles=["owner"]))
+        assert (acting.organization_id, acting.organization_roles) == ("o-1", ("owner",))
     assert [request.url.path for request in issuer.requests] == ["/.well-known/openid-configuration", "/jwks"]
 
 
@@ -83,6 +85,8 @@ async def test_async_code_accepts_and_refuses_the_same(issuer: FakeIssuer) -> No
         ({"client_id": None}, "client_id"),
         ({"scope": ["read"]}, "scope"),
         ({"roles": "editor"}, "roles"),
+        ({"org_roles": "owner"}, "org_roles"),
+        ({"org_id": 7}, "org_id"),
         ({"cnf": {"x5t#S256": "a"}}, "bound"),
         ({"act": {"sub": "a", "kind": "staff"}}, "acts as the person"),
         ({"act": "a"}, "acts as the person"),

@@ -16,6 +16,10 @@ export interface Claims {
   tokenId: string;
   scopes: ReadonlySet<string>;
   roles: readonly string[];
+  /** The organisation that the person acts for; "" for none. */
+  organizationId: string;
+  /** The person's roles there. */
+  organizationRoles: readonly string[];
   /** Seconds since 1970. */
   expiresAt: number;
   /** The key that alone may use the token (RFC 9449); "" for a bearer token. */
@@ -151,8 +155,7 @@ export class Verifier {
       throw new InvalidToken("the token is bound in a way that is not known here");
     }
     if ("act" in said) actedByClients(said["act"]);
-    const roles = said["roles"] ?? [];
-    if (!Array.isArray(roles) || roles.some((role) => typeof role !== "string")) throw new InvalidToken("roles");
+    if ("org_id" in said && typeof said["org_id"] !== "string") throw new InvalidToken("org_id");
     return {
       issuer: this.provider.issuer,
       subject: text(said, "sub"),
@@ -160,7 +163,9 @@ export class Verifier {
       sessionId: typeof said["sid"] === "string" ? said["sid"] : "",
       tokenId: text(said, "jti"),
       scopes: new Set(typeof said["scope"] === "string" ? said["scope"].split(" ").filter(Boolean) : []),
-      roles,
+      roles: names(said, "roles"),
+      organizationId: typeof said["org_id"] === "string" ? said["org_id"] : "",
+      organizationRoles: names(said, "org_roles"),
       expiresAt,
       keyThumbprint: typeof bound === "string" ? bound : "",
       everything: said,
@@ -251,6 +256,12 @@ function header(request: AskingRequest, name: string): string | undefined {
 function number(said: Json, name: string): number {
   const found = said[name];
   if (typeof found !== "number" || !Number.isFinite(found)) throw new InvalidToken(`${name} is no time`);
+  return found;
+}
+
+function names(said: Json, name: string): string[] {
+  const found = said[name] ?? [];
+  if (!Array.isArray(found) || found.some((one) => typeof one !== "string")) throw new InvalidToken(name);
   return found;
 }
 

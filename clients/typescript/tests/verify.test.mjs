@@ -54,7 +54,10 @@ test("a good token is accepted, and its keys are fetched once", async () => {
     const claims = await verifier.verify(await server.token(), { scopes: ["orders:read"] });
     assert.equal(claims.subject, "person-1");
     assert.deepEqual([...claims.scopes], ["openid", "orders:read"]);
+    assert.deepEqual([claims.organizationId, claims.organizationRoles], ["", []]);
   }
+  const acting = await verifier.verify(await server.token({ org_id: "o-1", org_roles: ["owner"] }));
+  assert.deepEqual([acting.organizationId, acting.organizationRoles], ["o-1", ["owner"]]);
   assert.equal(server.asked.length, 2);
   assert.equal((await verifier.verify(await server.token({ aud: ["x", ISSUER] }))).subject, "person-1");
   assert.equal((await verifier.verify(await server.token({}, { typ: "application/AT+JWT" }))).subject, "person-1");
@@ -75,7 +78,7 @@ test("every wrong claim and header is refused", async () => {
     { iss: "https://other.example" }, { aud: "other" }, { aud: undefined }, { exp: server.now - 10 }, { exp: "soon" },
     { exp: null }, { iat: server.now + 11 }, { nbf: server.now + 11 }, { sub: undefined }, { sub: 7 }, { sub: "" },
     { jti: undefined }, { client_id: undefined }, { cnf: {} }, { cnf: { "x5t#S256": "a" } }, { cnf: "x" },
-    { roles: "admin" }, { roles: [1] }, { act: { sub: "s", kind: "staff" } }, { act: "s" }, { act: null },
+    { roles: "admin" }, { roles: [1] }, { org_roles: "owner" }, { org_id: 7 }, { act: { sub: "s", kind: "staff" } }, { act: "s" }, { act: null },
     { act: { sub: "c", act: { sub: "s", kind: "staff" } } },
   ];
   for (const wrong of claims) {
