@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Final
 from uuid import UUID
 
 from django.conf import settings
+from django.db import IntegrityError
 from django.http import Http404, HttpResponse
 from django.urls import reverse
 from django.utils.http import urlencode
@@ -214,7 +215,10 @@ class OrganizationsPage(OrganizationPage):
     async def accept(self, request: ApiRequest, person: UUID) -> str:
         """Become a member, and go to the page of the organisation."""
         data = await self.validated(request, ItemForm)
-        joined = await database().write(own_pages.accept, user_id=person, invitation_id=data["item"])
+        try:
+            joined = await database().write(own_pages.accept, user_id=person, invitation_id=data["item"])
+        except IntegrityError as error:  # staff have made them a member at this moment
+            raise AlreadyMember from error
         get_logger().info("organization_joined", organization=str(joined.organization_id), user_id=str(person))
         return address_of(joined.organization_id)
 
