@@ -26,11 +26,6 @@ def organization_tag(organization_id: UUID) -> str:
     return f"org:{organization_id}"
 
 
-def tags_of(organization: ActiveOrganization | None) -> tuple[str, ...]:
-    """Return the tag of an organization; nothing of none."""
-    return () if organization is None else (organization_tag(organization.id),)
-
-
 class Principal(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A signed-in person and the session they act through; stands in for Django's user on the API lane.
 

@@ -10,7 +10,7 @@ class OrganizationsByStaff(errors.PermissionDenied):
 
     code = "organizations_by_staff"
     title = "Organizations are made by staff"
-    detail = _("New organizations are made by the staff of this service: ask them for one.")
+    detail = _("New organisations are made by the staff of this service: ask them for one.")
 
 
 class LastOwner(errors.Conflict):
@@ -18,7 +18,7 @@ class LastOwner(errors.Conflict):
 
     code = "last_owner"
     title = "Last owner"
-    detail = _("This is the last owner: make another member an owner first, or delete the organization.")
+    detail = _("This is the last owner: make another member an owner first, or delete the organisation.")
 
 
 class SoleOwner(errors.Conflict):
@@ -27,8 +27,8 @@ class SoleOwner(errors.Conflict):
     code = "sole_owner"
     title = "Only owner of an organization"
     detail = _(
-        "This account is the only owner of an organization that has other members: make another member an owner "
-        "first, or delete the organization."
+        "This account is the only owner of an organisation that has other members: make another member an owner "
+        "first, or delete the organisation."
     )
 
 
@@ -37,7 +37,7 @@ class AlreadyMember(errors.Conflict):
 
     code = "already_member"
     title = "Already a member"
-    detail = _("This person is a member of the organization already.")
+    detail = _("This person is a member of the organisation already.")
 
 
 class InvitationOfAnother(errors.PermissionDenied):
@@ -53,7 +53,7 @@ class TooManyOrganizations(errors.Conflict):
 
     code = "too_many_organizations"
     title = "Too many organizations"
-    detail = _("This account has as many organizations as one may have: leave one, or delete one, first.")
+    detail = _("This account has as many organisations as one may have: leave one, or delete one, first.")
 
 
 class TooManyMembers(errors.Conflict):
@@ -61,4 +61,4 @@ class TooManyMembers(errors.Conflict):
 
     code = "too_many_members"
     title = "Too many members"
-    detail = _("The organization has as many members or invitations as one may have: remove one first.")
+    detail = _("The organisation has as many members or invitations as one may have: remove one first.")

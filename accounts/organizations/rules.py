@@ -51,7 +51,7 @@ def validate_name(name: str) -> None:
         ValidationError: Django's, with the code of the rule.
     """
     if not name:
-        raise ValidationError(gettext("An organization has a name: type it."), code="blank")
+        raise ValidationError(gettext("An organisation has a name: type it."), code="blank")
     names.validate(name)
 
 

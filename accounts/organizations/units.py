@@ -36,7 +36,7 @@ from ironauth.infrastructure.core.ids import new_id
 
 __all__ = ["membership", "memberships_of"]
 
-_OTHERS: Final = _("Your role in this organization does not allow this: ask one of its owners.")
+_OTHERS: Final = _("Your role in this organisation does not allow this: ask one of its owners.")
 
 
 def own(user_id: uuid.UUID, organization_id: uuid.UUID) -> MembershipRow:

@@ -19,9 +19,10 @@ from rest_framework.exceptions import ValidationError
 
 from accounts import names
 from accounts.invitations.errors import InvitationExists
-from accounts.organizations import own_pages, roles, rules, services
+from accounts.organizations import roles, rules, services
 from accounts.organizations.errors import AlreadyMember
 from accounts.organizations.inputs import MemberInvitationInput, MemberRoleInput, OrganizationInput
+from accounts.organizations.offers import queries as offers
 from accounts.organizations.outputs import MembershipRow
 from accounts.organizations.roles import Act as Right
 from accounts.organizations.roles import Role
@@ -201,7 +202,7 @@ class OrganizationsPage(OrganizationPage):
             "organizations": [_shown(row) for row in await services.memberships_of(user_id=person)],
             "offers": [
                 {**one._asdict(), "role": ROLES[Role(one.role)]}
-                for one in await database().read(own_pages.waiting_for, person)
+                for one in await database().read(offers.waiting_for, person)
             ],
             "may_create": settings.IRONAUTH_ORGANIZATIONS == "anybody",
         }
@@ -216,7 +217,7 @@ class OrganizationsPage(OrganizationPage):
         """Become a member, and go to the page of the organisation."""
         data = await self.validated(request, ItemForm)
         try:
-            joined = await database().write(own_pages.accept, user_id=person, invitation_id=data["item"])
+            joined = await database().write(offers.accept, user_id=person, invitation_id=data["item"])
         except IntegrityError as error:  # staff have made them a member at this moment
             raise AlreadyMember from error
         get_logger().info("organization_joined", organization=str(joined.organization_id), user_id=str(person))
@@ -308,7 +309,7 @@ class MemberPage(OrganizationPage):
         """Return the member, for those who decide about them."""
         person, organization_id = signed_in(request).id, at["organization_id"]
         mine = await services.membership(user_id=person, organization_id=organization_id)
-        member = await database().read(own_pages.member, actor_id=person, **at)
+        member = await database().read(offers.member, actor_id=person, **at)
         if member.id == person or not roles.is_over(mine.role, member.role):
             raise NotFound
         return "organization_member", {

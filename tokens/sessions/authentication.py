@@ -45,7 +45,7 @@ from tokens.errors import (
 )
 from tokens.keys.key_set import kid_tag
 from tokens.keys.store import key_store
-from tokens.principal import Principal, tags_of
+from tokens.principal import Principal, organization_tag
 from tokens.sessions.acting import units as acting
 from tokens.sessions.ends import of_clients
 from tokens.sessions.models import FIRST_PARTY_CLIENT, FIRST_PARTY_SCOPE, sid_tag
@@ -294,9 +294,7 @@ async def decoded(token: str, decode: Callable[..., VerifiedToken] = codec.decod
 
 
 async def confirmed(verified: VerifiedToken, digest: bytes) -> Loaded[Principal]:
-    """Return the principal of a verified token whose session lives. 1 query, 2 more for each client not seen before.
-
-    One more for an organization.
+    """Return the principal of a verified token whose session lives. 1 query, 2 of organizations; 2 more for clients.
 
     Args:
         verified: What the token says.
@@ -395,7 +393,8 @@ def _loaded(claims: AccessClaims, kid: str, live: LiveSession, digest: bytes) ->
         delegated=claims.act is not None and claims.staff is None,
         organization=live.organization,
     )
-    tags = (sid_tag(claims.sid), sub_tag(live.account.id), kid_tag(kid), *tags_of(live.organization))
+    tags: tuple[str, ...] = (sid_tag(claims.sid), sub_tag(live.account.id), kid_tag(kid))
+    tags = (*tags, *map(organization_tag, filter(None, (claims.org_id,))))
     if claims.client_id != FIRST_PARTY_CLIENT:  # one got in exchange ends with the client of its session, too
         tags = (*tags, *map(client_tag, dict.fromkeys((*claims.holders, live.client_id))))
     return Loaded(value=principal, tags=tags, expires_at=float(claims.exp))

@@ -153,8 +153,7 @@ async def client_of(query: QueryDict) -> Client:
     Raises:
         Unanswerable: no client, several, or one that is not enabled.
     """
-    named = query.getlist("client_id")
-    if len(named) != 1:
+    if len(named := query.getlist("client_id")) != 1:
         raise Unanswerable(_("The request does not name its application: client_id is missing, or was sent twice."))
     return await enabled_client(named[0])
 
@@ -364,11 +363,9 @@ def _prompt(asked: str) -> tuple[str, ...]:
 
 
 def _max_age(asked: str | None) -> int | None:
-    if asked is None:
-        return None
-    if not _SECONDS.fullmatch(asked):
+    if asked is not None and not _SECONDS.fullmatch(asked):
         raise InvalidRequest("max_age is not a number of seconds.")
-    return int(asked)
+    return None if asked is None else int(asked)
 
 
 def _thumbprint(asked: str) -> str:
@@ -399,5 +396,4 @@ def _unverified_object(text: str) -> Mapping[str, str]:
 
 def _only(query: QueryDict, name: str) -> str:
     """Return the value of a parameter that was sent once, "" otherwise."""
-    values = query.getlist(name)
-    return values[0] if len(values) == 1 else ""
+    return values[0] if len(values := query.getlist(name)) == 1 else ""

@@ -327,11 +327,9 @@ def _issue(request: AuthorizationRequest, client: Client, session: StoredSession
     ``again``: the same form has got one just before. Nobody may have seen that, so this one takes its place (RFC 9126
     §4 lets a person send a page again).
     """
-    organization = None
-    if request.organization:
-        organization = organizations.named(session.account.id, request.organization)
-        if organization is None:
-            return Decision(Step.NO_MEMBER)
+    organization = organizations.named(session.account.id, request.organization) if request.organization else None
+    if request.organization and organization is None:
+        return Decision(Step.NO_MEMBER)
     if again:
         codes.withdraw(client_id=client.id, user_id=session.account.id, code_challenge=request.code_challenge)
     if request.pushed and not _finish(request.pushed) and not again:

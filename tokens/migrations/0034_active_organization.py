@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('tokens', '0032_authorization_details'),
+        ('tokens', '0033_ending_clients'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
