@@ -292,7 +292,14 @@ def terminate_others() -> None:
         )
 
 
+@pytest.fixture
+def none_of_the_tests() -> None:
+    """No connection of the thread that the suite looks into the tables by: a test ends all that are there."""
+    connection.close()
+
+
 @only_postgres
+@pytest.mark.usefixtures("none_of_the_tests")
 async def test_connections_ended_by_the_server_are_replaced_unnoticed() -> None:
     """After the server has ended all idle connections, reads and writes succeed at the first attempt."""
     await asyncio.gather(*(database().read(pid) for _ in range(50)))
