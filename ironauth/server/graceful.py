@@ -15,6 +15,7 @@ import uvicorn
 from ironauth.infrastructure.core import lifecycle
 from ironauth.infrastructure.telemetry import logs
 from ironauth.server.connection import BoundedHttpProtocol
+from ironauth.server.worker_sockets import WorkerSocket
 
 #: How long a server that ends goes on listening to connections it has, so that each hears "close" with an answer; the
 #: others are closed then. A request sent at the very moment its connection is closed would be lost.
@@ -46,6 +47,18 @@ class GracefulServer(uvicorn.Server):
     """A server that ends without losing a request: it is unready, accepts nobody, drains its connections, and stops."""
 
     _looking: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
+    #: Where it listens alone, beside what it shares with others.
+    own_socket: WorkerSocket | None = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start, listen on the sockets that are given and on its own, and let others know that one."""
+        own = self.own_socket
+        if own is None:
+            await super().startup(sockets=sockets)
+            return
+        await super().startup(sockets=[*(sockets or ()), own.bind()])
+        if self.started:
+            own.show()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Note the signal; from this moment ``/health`` tells of it, and the drain begins."""

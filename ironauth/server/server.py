@@ -7,6 +7,7 @@ import errno
 import ipaddress
 import logging
 import math
+import os
 import resource
 import signal
 import socket
@@ -22,6 +23,7 @@ from django.conf import settings
 from uvicorn.config import STARTUP_FAILURE
 
 from ironauth.infrastructure.telemetry import metrics
+from ironauth.server import worker_sockets
 from ironauth.server.graceful import DRAIN_S
 from ironauth.server.supervisor import ReadyServer, Supervisor
 
@@ -36,7 +38,6 @@ WORKER_HEALTH_S = 30  # a starting worker shares its CPU with the others; Uvicor
 #: What the kernel takes of an answer before its client takes any. On its own it would take 4 MiB for each client that
 #: reads nothing, and nobody here would know that such a client does not (tcp(7); http_timing ends those it knows of).
 UNSENT_BYTES = 128 * 1024
-SOCKET_MODE = 0o660  # the reverse proxy is in the socket's group; nobody else speaks to it
 logger = logging.getLogger(__name__)
 
 
@@ -96,7 +97,7 @@ def bind_unix(path: Path) -> socket.socket:
     try:
         _remove_stale(path)
         bound.bind(str(path))
-        path.chmod(SOCKET_MODE)
+        path.chmod(worker_sockets.MODE)
     except OSError as error:
         bound.close()
         raise ServerError(
@@ -126,7 +127,11 @@ def listen(bound: socket.socket) -> None:
 
 
 def configuration(
-    *, workers: int, slow_callback_ms: float | None = None, metrics_folder: Path | None = None
+    *,
+    workers: int,
+    slow_callback_ms: float | None = None,
+    metrics_folder: Path | None = None,
+    sockets_folder: Path | None = None,
 ) -> uvicorn.Config:
     """Return Uvicorn's configuration; see the constants above for every number's reason.
 
@@ -135,6 +140,7 @@ def configuration(
         slow_callback_ms: report what keeps a worker's event loop longer, and its lag
             (``server.instrumentation.loop_debug``).
         metrics_folder: where the workers keep their figures together (``infrastructure.telemetry.metrics``).
+        sockets_folder: where each worker has a socket of its own (``worker_sockets``).
     """
     config = _Configuration(
         APPLICATION,
@@ -160,6 +166,7 @@ def configuration(
     )
     config.slow_callback_ms = slow_callback_ms
     config.metrics_folder = metrics_folder
+    config.worker_sockets = sockets_folder
     return config
 
 
@@ -184,6 +191,7 @@ def serve(
     on_ready: Callable[[], None],
     slow_callback_ms: float | None = None,
     refuse_until_ready: bool = False,
+    sockets_folder: Path | None = None,
 ) -> None:
     """Serve on ``bound`` until SIGTERM or SIGINT, let running requests finish (10 s), and return.
 
@@ -193,6 +201,7 @@ def serve(
         on_ready: called once, when every worker has completed its lifespan start-up.
         slow_callback_ms: see ``configuration``.
         refuse_until_ready: refuse a client that connects before the first worker is ready, instead of letting it wait.
+        sockets_folder: see ``configuration``; what is left in it at the end is removed.
 
     Raises:
         ServerError: the start-up failed; its cause has been logged.
@@ -200,8 +209,17 @@ def serve(
     if not refuse_until_ready:  # else the workers listen, each when it is ready
         listen(bound)
     with _metrics_folder(workers) as folder:
-        config = configuration(workers=workers, slow_callback_ms=slow_callback_ms, metrics_folder=folder)
-        _run(config, bound, on_ready)
+        config = configuration(
+            workers=workers,
+            slow_callback_ms=slow_callback_ms,
+            metrics_folder=folder,
+            sockets_folder=None if sockets_folder is None else _free_of_others(sockets_folder),
+        )
+        try:
+            _run(config, bound, on_ready)
+        finally:
+            for path in () if sockets_folder is None else worker_sockets.of_folder(sockets_folder):
+                path.unlink(missing_ok=True)
 
 
 def _run(config: uvicorn.Config, bound: socket.socket, on_ready: Callable[[], None]) -> None:
@@ -265,6 +283,7 @@ class _Configuration(uvicorn.Config):
 
     slow_callback_ms: float | None = None
     metrics_folder: Path | None = None
+    worker_sockets: Path | None = None
 
     def load(self) -> None:
         metrics.folder = self.metrics_folder  # before the application is imported: it counts from then on
@@ -287,6 +306,21 @@ def _bind_failure(host: str, port: int, error: OSError) -> str:
     if error.errno == errno.EACCES:
         return f"Port {port} needs root: choose one above 1023, e.g. --port 8000"
     return f"Cannot listen on {host} port {port} ({error.strerror or error}): choose another --host or --port"
+
+
+def _free_of_others(folder: Path) -> Path:
+    """Return the folder of the workers' sockets, after those that a dead server left there are removed.
+
+    Raises:
+        ServerError: it is none that can be written, its name is too long, or another server's workers listen there.
+    """
+    if worker_sockets.is_too_long(folder):
+        raise ServerError(f"The path {folder} is too long for a socket: choose a shorter --worker-sockets")
+    if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
+        raise ServerError(f"{folder} is no folder that this user can write: make it, or choose other --worker-sockets")
+    for path in worker_sockets.of_folder(folder):
+        _remove_stale(path)
+    return folder.absolute()
 
 
 def _remove_stale(path: Path) -> None:

@@ -21,6 +21,7 @@ from uvicorn.supervisors import Multiprocess
 from uvicorn.supervisors.multiprocess import Process
 
 from ironauth.server.graceful import GracefulServer
+from ironauth.server.worker_sockets import WorkerSocket
 
 ENDING = (signal.SIGINT, signal.SIGTERM)
 #: Seconds after which a terminal that was there is no reason any more for a SIGHUP: a shell passes one on when it ends.
@@ -41,6 +42,7 @@ class ReadyServer(GracefulServer):
             noted: signals that came before Uvicorn listened for them, and those it never listens for.
         """
         super().__init__(config)
+        self.own_socket = own_socket(config, 0)
         self._on_ready = on_ready
         self._noted = noted
 
@@ -77,16 +79,20 @@ class WorkerServer(GracefulServer):
 class Worker(Process):
     """A worker process as its supervisor sees it."""
 
-    def __init__(self, config: uvicorn.Config, sockets: list[socket.socket], stop: threading.Event) -> None:
+    def __init__(
+        self, config: uvicorn.Config, sockets: list[socket.socket], stop: threading.Event, number: int = 0
+    ) -> None:
         """Prepare a process that is not started yet.
 
         Args:
             config: Uvicorn's configuration.
             sockets: where it accepts connections.
             stop: whatever waits for the process gives up once it is set.
+            number: of its own socket, if workers have such.
         """
         super().__init__(config, sockets)
         self._stop = stop
+        self._number = number
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what the child process gets: no event, which is for the threads of one process."""
@@ -96,7 +102,9 @@ class Worker(Process):
     def server(self) -> uvicorn.Server:
         """The server that the child process runs."""
         if self._server is None:
-            self._server = WorkerServer(config=self.config)
+            server = WorkerServer(config=self.config)
+            server.own_socket = own_socket(self.config, self._number)
+            self._server = server
         return self._server
 
     def start(self) -> None:
@@ -156,7 +164,7 @@ class Supervisor(Multiprocess):
     def init_processes(self) -> None:
         """Start the workers, until told to end or until one cannot be started."""
         while len(self.processes) < self.processes_num and not self.should_exit.is_set():
-            if (worker := self._started()) is None:
+            if (worker := self._started(len(self.processes))) is None:
                 self._incomplete = not self.should_exit.is_set()
                 self.should_exit.set()
             else:
@@ -176,7 +184,7 @@ class Supervisor(Multiprocess):
                 logger.error("worker_start_failed", extra={"dead_pid": process.pid})
                 self.should_exit.set()
                 return
-            if (worker := self._started()) is not None:
+            if (worker := self._started(at)) is not None:
                 dead = {"dead_pid": process.pid, "exit": process.exitcode}  # negative: the signal that ended it
                 logger.warning("worker_restarted", extra=dead | {"pid": worker.pid})
                 self.processes[at] = worker
@@ -187,7 +195,7 @@ class Supervisor(Multiprocess):
     def restart_all(self) -> None:
         """Renew the workers one by one, each retired when its successor serves; stop at one that does not."""
         for at, old in enumerate(self.processes):
-            if self.should_exit.is_set() or (worker := self._started()) is None:
+            if self.should_exit.is_set() or (worker := self._started(at)) is None:
                 return
             ready = worker.wait_until_ready(self.config.timeout_worker_healthcheck, self.should_exit)
             if self.should_exit.is_set():
@@ -224,7 +232,7 @@ class Supervisor(Multiprocess):
 
     def handle_ttin(self) -> None:
         """Start one more worker."""
-        if (worker := self._started()) is not None:
+        if (worker := self._started(len(self.processes))) is not None:
             self.processes_num += 1
             self.processes.append(worker)
 
@@ -234,11 +242,11 @@ class Supervisor(Multiprocess):
             self.processes_num -= 1
             self._retire(self.processes.pop())
 
-    def _started(self) -> Worker | None:
-        """Return a new worker process; None, and a line in the log, where the machine allows no further one."""
+    def _started(self, number: int) -> Worker | None:
+        """Return a new worker of that number; None, and a line in the log, where the machine allows no further one."""
         self._starting = True
         try:
-            worker = Worker(self.config, self.sockets, self.should_exit)
+            worker = Worker(self.config, self.sockets, self.should_exit, number)
             worker.start()
         except (OSError, ValueError) as error:
             if not self.should_exit.is_set():  # else the sockets may have been closed a moment ago
@@ -281,6 +289,12 @@ class _Stop(threading.Event):
     def wait(self, timeout: float | None = None) -> bool:
         """Wait for it up to ``timeout`` seconds (a signal does not shorten that); return ``is_set``."""
         return self.is_set() or super().wait(timeout) or self.is_set()
+
+
+def own_socket(config: uvicorn.Config, number: int) -> WorkerSocket | None:
+    """Return the socket of the worker with that number; None where workers have none of their own."""
+    folder = getattr(config, "worker_sockets", None)
+    return None if folder is None else WorkerSocket(folder, number)
 
 
 def _has_terminal() -> bool:

@@ -161,6 +161,7 @@ TUNING: Final = frozenset(
         "ironauth.infrastructure.core.constant_time.TIMER_S",
         "ironauth.infrastructure.db.outbox.MAX_DUE",
         "ironauth.server.response.JOINED_BYTES",
+        "ironauth.server.worker_sockets.MAX_PATH_BYTES",
         "ironauth.server.response.MAX_KEPT",
         "ironauth.server.response.MOST_WAITING",
         "ironauth.server.response.MOST_TOGETHER",

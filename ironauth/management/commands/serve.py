@@ -62,6 +62,13 @@ class Command(BaseCommand):
             "other; else usable CPUs)",
         )
         parser.add_argument(
+            "--worker-sockets",
+            type=Path,
+            metavar="DIR",
+            help="let each worker listen on a Unix socket of its own as well, DIR/worker-0.sock and so on (mode 0660), "
+            "for a proxy that sends a token to the same worker",
+        )
+        parser.add_argument(
             "--migrate", action="store_true", help="first bring the database up to date and make a signing key"
         )
         parser.add_argument(
@@ -90,7 +97,7 @@ class Command(BaseCommand):
         path: Path | None = options["uds"]
         workers = _workers(options["workers"])
         slow_callback_ms = _slow_callback_ms(loop_debug=options["loop_debug"], given=options["slow_callback_ms"])
-        _refuse_public_debug(host, path)
+        _refuse_public_debug(host, path or options["worker_sockets"])
         try:
             # Bound first: a taken port is found before the database is touched.
             bound = server.bind_unix(path) if path else server.bind_tcp(host, port)
@@ -107,6 +114,7 @@ class Command(BaseCommand):
                     on_ready=lambda: self._announce(base, workers),
                     slow_callback_ms=slow_callback_ms,
                     refuse_until_ready=options["refuse_until_ready"],
+                    sockets_folder=options["worker_sockets"],
                 )
             finally:
                 bound.close()
@@ -221,7 +229,7 @@ def _refuse_public_debug(host: str, uds: Path | None) -> None:
     if settings.DEBUG and uds is not None:
         raise CommandError(
             "DEBUG=1 must not be served on a Unix socket, behind which a proxy brings in other machines: "
-            "set DEBUG=0 and the variables of deploy/env.example, or leave --uds out"
+            "set DEBUG=0 and the variables of deploy/env.example, or leave --uds and --worker-sockets out"
         )
     if settings.DEBUG and not server.is_loopback(host):
         raise CommandError(

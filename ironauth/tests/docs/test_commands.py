@@ -26,6 +26,7 @@ from accounts.transfer.tests.test_sources import app, keycloak_user
 from accounts.users.models import User
 from conftest import PASSWORD
 from ironauth.infrastructure.core import clock
+from ironauth.server.worker_sockets import path_of
 from ironauth.tests.deploy.files import DEPLOY
 from ironauth.tests.docs.blocks import ROOT, Guide
 from ironauth.tests.docs.shell import commands, found, shell
@@ -39,6 +40,9 @@ BCRYPT = bcrypt.hashpw(PASSWORD.encode(), bcrypt.gensalt(4)).decode()
 EMAIL = "ann@example.com"
 IMPORT = ".venv/bin/python manage.py import_users"
 CREATE = ".venv/bin/python manage.py oauth_client create"
+
+#: How the commands begin that put another upstream into nginx' files.
+REPLACES_UPSTREAM = "sed -i -e '/^upstream ironauth {$/,/^}$/d' -e '1i include /etc/nginx/ironauth/"
 
 
 def wrote(folder: Path, name: str, content: object) -> None:
@@ -228,7 +232,7 @@ def test_several_nodes(tmp_path: Path) -> None:
     """The command for nginx puts the nodes in the place of the one socket; the unit starts a server that there is."""
     page = Guide("docs/operate/deploy.md", ("/etc/nginx/ironauth/", f"{tmp_path}/"))
     shutil.copytree(DEPLOY / "nginx", tmp_path, dirs_exist_ok=True)
-    shell(page.block("sed -i -e '/^upstream ironauth {$/,/^}$/d'"), tmp_path)
+    shell(page.block(f"{REPLACES_UPSTREAM}upstream-nodes.conf"), tmp_path)
     changed = (tmp_path / "ironauth.conf").read_text(encoding="utf-8")
     assert changed.startswith(f"include {tmp_path}/upstream-nodes.conf;\n")
     assert "upstream ironauth {" not in changed
@@ -236,6 +240,22 @@ def test_several_nodes(tmp_path: Path) -> None:
     (line,) = re.findall(r"^ExecStart=.* manage\.py serve (.+)$", page.block("[Service]"), re.MULTILINE)
     options = load_command_class("ironauth", "serve").create_parser("manage.py", "serve").parse_args(line.split())
     assert (options.host, options.port) == ("10.0.0.11", 8000)
+
+
+def test_addressed_workers(tmp_path: Path) -> None:
+    """The command for nginx puts workers in the place of the one socket; the unit starts as many, where nginx looks."""
+    page = Guide("docs/operate/deploy.md", ("/etc/nginx/ironauth/", f"{tmp_path}/"))
+    shutil.copytree(DEPLOY / "nginx", tmp_path, dirs_exist_ok=True)
+    shell(page.block(f"{REPLACES_UPSTREAM}upstream-workers.conf"), tmp_path)
+    changed = (tmp_path / "ironauth.conf").read_text(encoding="utf-8")
+    assert changed.startswith(f"include {tmp_path}/upstream-workers.conf;\n")
+    assert "upstream ironauth {" not in changed
+    unit = page.block("# Workers with a socket each")
+    (line,) = re.findall(r"^ExecStart=.* manage\.py serve (.+)$", unit, re.MULTILINE)
+    options = load_command_class("ironauth", "serve").create_parser("manage.py", "serve").parse_args(line.split())
+    for file, prefix in (("nginx/upstream-workers.conf", "unix:"), ("haproxy/workers.cfg", "unix@")):
+        named = re.findall(rf"{prefix}(/\S+)", (DEPLOY / file).read_text(encoding="utf-8"))
+        assert named == [str(path_of(options.worker_sockets, number)) for number in range(int(options.workers))]
 
 
 @pytest.mark.django_db(transaction=True)
