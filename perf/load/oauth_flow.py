@@ -74,7 +74,7 @@ class Visit:
             raise Wrong("refresh: an ID token of somebody else")
 
     async def signed_in(self, email: str, password: str) -> tuple[Tokens, str]:
-        """Do the first three; return what the client has got, and for whom. Raises as ``walk``."""
+        """Do the first three; return what the client has got, and for which person. Raises as ``walk``."""
         application = self._application
         asking = Asking.anew()
         page = await self._send("authorize", "GET", asking.target(application), 200)
