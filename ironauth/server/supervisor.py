@@ -292,7 +292,12 @@ class _Stop(threading.Event):
 
 
 def own_socket(config: uvicorn.Config, number: int) -> WorkerSocket | None:
-    """Return the socket of the worker with that number; None where workers have none of their own."""
+    """Return the socket of a worker; None where workers have none of their own.
+
+    Args:
+        config: Uvicorn's configuration, which may name their folder.
+        number: Of the worker, from 0.
+    """
     folder = getattr(config, "worker_sockets", None)
     return None if folder is None else WorkerSocket(folder, number)
 

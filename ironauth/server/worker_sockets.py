@@ -20,7 +20,12 @@ _LONGEST_NAME: Final = "worker-999.sock"
 
 
 def path_of(folder: Path, number: int) -> Path:
-    """Return where the worker with this number, from 0, listens."""
+    """Return where a worker listens.
+
+    Args:
+        folder: Of the workers' sockets.
+        number: Of the worker, from 0.
+    """
     return folder / f"worker-{number}.sock"
 
 
