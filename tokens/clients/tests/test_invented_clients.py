@@ -10,6 +10,7 @@ from pytest_django import Settings
 
 from conftest import bearer
 from ironauth.infrastructure.cache import two_level as cache
+from ironauth.infrastructure.cache.shared_entries import Asking
 from ironauth.infrastructure.cache.two_level import token_cache
 from tokens.clients import registry as clients
 from tokens.clients.models import OAuthClient, client_tag
@@ -97,8 +98,7 @@ def test_the_memory_for_them_is_small() -> None:
 async def test_a_client_is_no_matter_for_redis(wiki: OAuthClient, monkeypatch: pytest.MonkeyPatch) -> None:
     """It has the key that pairwise subjects are made with, which nobody who reads there may learn."""
     told: list[str] = []
-    monkeypatch.setattr(
-        token_cache(), "_l2", SimpleNamespace(share=lambda key, _entry: told.append(key), clear=lambda: None)
-    )
+    remote = SimpleNamespace(share=lambda key, _entry: told.append(key), clear=lambda: None, asking=Asking())
+    monkeypatch.setattr(token_cache(), "_l2", remote)
     assert await clients.find(str(wiki.pk)) is not None
     assert told == []
