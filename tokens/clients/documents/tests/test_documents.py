@@ -161,7 +161,8 @@ async def test_it_is_no_matter_for_redis(
     async def get(key: str, *_args: object, **_kwargs: object) -> None:
         told.append(key)
 
-    l2 = SimpleNamespace(share=lambda key, _entry: told.append(key), get=get, clear=lambda: None)
+    always = SimpleNamespace(pays=lambda: True, answered=lambda *_: None, loaded=lambda _: None)
+    l2 = SimpleNamespace(share=lambda key, _entry: told.append(key), get=get, clear=lambda: None, asking=always)
     monkeypatch.setattr(token_cache(), "_l2", l2)
     assert await documents.find(URL) is not None
     assert {key.partition(":")[0] for key in told} == {"cd"}  # the document, which anybody can read
