@@ -146,6 +146,11 @@ class GapTracker:
         open_ids = [first for first, _ in self.gaps]
         return min(open_ids) - 1 if open_ids else self.newest or 0
 
+    def has_read(self, row_id: int) -> bool:
+        """Return whether a reading has found the row of that id, or it will never exist."""
+        open_gaps = [*self._gaps, self._blind] if self._blind else self._gaps
+        return row_id <= (self.newest or 0) and not any(gap.first <= row_id <= gap.last for gap in open_gaps)
+
     def advance(self, page: Page, now: float) -> list[tuple[int, str]] | None:
         """Take in ``page``, read at ``now`` (monotonic seconds).
 

@@ -154,8 +154,8 @@ class InvalidationFeed:
         """
         with self._own_lock:
             if self._loop is not None:
-                position = self._history.position  # what a reading has found already is not found again
-                self._own.update(row_id for row_id, _ in ids if row_id > position)
+                read = self._history.has_read  # what a reading has found already is not found again
+                self._own.update(row_id for row_id, _ in ids if not read(row_id))
             freshness.apply({tag: row_id for row_id, tag in ids})
 
     def committed(self, ids: list[tuple[int, str]]) -> None:
