@@ -19,6 +19,7 @@ from accounts.access.permissions import StaffView
 from accounts.audit.models import AuditEvent
 from accounts.federation.models import UpstreamProvider
 from accounts.invitations.models import Invitation
+from accounts.organizations.models import Organization
 from accounts.users.models import User
 from conftest import PASSWORD, ServeProcess, bearer
 from ironauth.infrastructure.core import clock
@@ -108,7 +109,7 @@ def test_every_view_that_creates_is_tried_here() -> None:
         return {kind}.union(*(below(one) for one in kind.__subclasses__()))
 
     declared = {one.__name__ for one in below(StaffView) if one.creates is not None}
-    assert declared == {one.view for one in ACTS} | {"ClientSecretView", "KeyRotationView"}
+    assert declared == {one.view for one in ACTS} | {"ClientSecretView", "KeyRotationView", "StaffOrganizationsView"}
 
 
 @every_act
@@ -347,3 +348,13 @@ def test_pages_of_other_origins_may_send_keys_and_read_that_it_is_a_repetition()
     """The preflight lists the field, and answers expose the other."""
     assert b"Idempotency-Key" in ALLOWED.split(b", ")
     assert b"Idempotency-Replayed" in EXPOSED.split(b", ")
+
+
+async def test_an_organization_is_made_once(stage: Stage) -> None:
+    """Its first owner is a person of the scene; another owner under the same key is refused."""
+    path, body = "/api/v1/staff/organizations", {"name": "Acme", "owner": str(stage.member)}
+    first, again = [await post(stage, path, body=body) for _ in range(2)]
+    assert (first.status_code, again.status_code, again.content) == (201, 201, first.content)
+    assert again.headers[REPLAYED] == "true"
+    refused(await post(stage, path, body={**body, "owner": str(stage.root)}), 422, "idempotency_key_reused")
+    assert await Organization.objects.acount() == 1

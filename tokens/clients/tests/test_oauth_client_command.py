@@ -160,6 +160,7 @@ def test_create_with_everything(tmp_path: Path, switched: Settings) -> None:
         "subject_type": "pairwise",
         "sector": "example.com",
         "jwks": {"keys": [ED25519_JWK]},
+        "authorization_details_types": [],
         "jwks_uri": "",
         "request_uris": [f"{there}/r"],
         "userinfo_signed_response_alg": "RS256",

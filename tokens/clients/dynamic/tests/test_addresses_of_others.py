@@ -53,7 +53,7 @@ async def test_replaced(api: httpx.AsyncClient, opened: Settings, web: Web) -> N
     answer = await api.put(told["registration_client_uri"], json=said, headers=headers)
     assert answer.status_code == 200, answer.text
     assert answer.json()["post_logout_redirect_uris"] == said["post_logout_redirect_uris"]
-    assert (await OAuthClient.objects.aget(pk=told["client_id"])).verified_at is not None
+    assert (await OAuthClient.objects.aget(pk=told["client_id"])).verified_at is None
     for name in ("logo_uri", "policy_uri", "tos_uri", "jwks_uri"):
         await OAuthClient.objects.filter(pk=told["client_id"]).aupdate(verified_at="2026-01-01T00:00Z")
         said[name] += "2"
