@@ -3,6 +3,7 @@
 import os
 import re
 import site
+import sqlite3
 import subprocess
 import sys
 import time
@@ -23,6 +24,9 @@ from tokens.oauth.tests.walk import form_to
 ROOT = Path(settings.BASE_DIR)
 GUIDE = (ROOT / "docs" / "guides" / "django-project.md").read_text(encoding="utf-8")
 EMAIL = "mia@example.com"
+#: The last migrations of 0.2.0: a project of that release is brought here.
+BEFORE = {"accounts": "0022", "tokens": "0014", "infrastructure": "0003"}
+OLD_PERSON = "01a1fd53214673f0abfb1522a1fb1f66"
 
 pytestmark = pytest.mark.only_sqlite  # nothing here depends on the suite's storage: a project has its own file
 
@@ -85,6 +89,10 @@ def served(programs: Path, project: Path) -> Iterator[str]:
         with (project / name).open("a", encoding="utf-8") as file:
             file.write(text)
     assert "Order" in manage(programs, project, "makemigrations", "shop")
+    for app, migration in BEFORE.items():
+        manage(programs, project, "migrate", "-v0", app, migration)
+    manage(programs, project, "migrate", "-v0", "shop")
+    ordered_before(project)
     manage(programs, project, "migrate", "-v0")
     port = settings_test._free_port()
     command = [str(programs / "python"), "manage.py", "serve", "--migrate", "--port", str(port)]
@@ -105,6 +113,26 @@ def served(programs: Path, project: Path) -> Iterator[str]:
     finally:
         process.terminate()
         process.wait(timeout=15)
+
+
+def ordered_before(project: Path) -> None:
+    """Write a person and rows of the project that refer to them into the tables of the release before."""
+    with sqlite3.connect(project / "var" / "ironauth.sqlite3") as database:
+        said: dict[str, object] = {
+            "id": OLD_PERSON,
+            "email": "old@example.com",
+            "email_key": "old@example.com",
+            "is_active": 1,
+        }
+        for _, column, kind, required, default, _ in database.execute("PRAGMA table_info(accounts_user)"):
+            if required and default is None and column not in said:
+                said[column] = {"bool": 0, "datetime": "2026-01-02 03:04:05"}.get(kind, 0 if "integer" in kind else "")
+        columns, values = ", ".join(said), ", ".join("?" * len(said))
+        insert = f"INSERT INTO accounts_user ({columns}) VALUES ({values})"  # noqa: S608 - names of the table itself
+        database.execute(insert, list(said.values()))
+        database.execute("INSERT INTO shop_profile (user_id, nickname) VALUES (?, 'Old')", [OLD_PERSON])
+        database.execute("INSERT INTO shop_order (user_id, what) VALUES (?, 'coffee')", [OLD_PERSON])
+    database.close()
 
 
 def test_the_wheel_is_the_product(wheel: Path) -> None:
@@ -132,6 +160,20 @@ def test_a_new_project_is_migrated(programs: Path, project: Path, served: str) -
     assert "No changes detected" in manage(programs, project, "makemigrations", "--check", "--dry-run")
     assert (project / "var" / "env").stat().st_mode & 0o077 == 0
     assert (project / "var" / "ironauth.sqlite3").is_file()
+
+
+def test_a_project_of_the_release_before_keeps_its_data(project: Path, served: str) -> None:
+    """Its tables refer to people as before, and nothing refers to somebody who is not there."""
+    assert served
+    with sqlite3.connect(project / "var" / "ironauth.sqlite3") as database:
+        found = database.execute(
+            "SELECT email, nickname, what FROM accounts_user AS person"
+            " JOIN shop_profile AS profile ON profile.user_id = person.id"
+            " JOIN shop_order AS sold ON sold.user_id = person.id"
+        ).fetchall()
+        assert found == [("old@example.com", "Old", "coffee")]
+        assert database.execute("PRAGMA foreign_key_check").fetchall() == []
+    database.close()
 
 
 def test_a_name_that_is_no_package_is_refused(programs: Path, tmp_path: Path) -> None:
