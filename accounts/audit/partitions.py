@@ -17,6 +17,7 @@ import re
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -41,8 +42,16 @@ LOCK_WAIT_MS: Final = 500
 TRIES: Final = 10
 PAUSE_S: Final = 1.0
 _LOCKED: Final = "55P03"  # lock_not_available
-_FIRST_MONTH_FROM: Final = timedelta(days=1)  # the first month begins later than this, whatever clocks differ by
+_FIRST_MONTH_FROM: Final = timedelta(days=3)  # the first month begins later than this
+#: How long before the first month a check that a broken conversion has left is dropped. More than the day between two
+#: purges, and less than what a conversion has at least.
+LEFT_OVER_WITHIN: Final = timedelta(days=2)
 _IS_LATER_THAN: Final = "partition_before"  # the check by which Postgres need not read what it attaches
+_CHECK: Final = (
+    "SELECT pg_get_constraintdef(oid), convalidated FROM pg_constraint"
+    " WHERE conrelid = to_regclass(%s) AND conname = %s"
+)
+_CHECK_END: Final = re.compile(r"'([0-9a-f-]{36})'")
 _ADVISORY: Final = 0x1A0D_17  # one at a time changes partitions
 _BOUND: Final = re.compile(r" TO \('([0-9a-f-]{36})'\)")
 _PARTITIONS: Final = (
@@ -102,6 +111,9 @@ def convert(connection: Any, *, say: Callable[[str], Any] = lambda _: None) -> b
     goes on. Then, in one short transaction, the table becomes the partition ``before`` of a new one of its name, with
     its triggers and rights. May be repeated after any failure.
 
+    The check would refuse every event of the first month on. So it goes with an attempt that fails, and what a process
+    leaves that dies meanwhile goes by ``make_ahead``.
+
     Args:
         connection: Django's, outside a transaction or, in tests, inside.
         say: Is told what comes next.
@@ -113,11 +125,17 @@ def convert(connection: Any, *, say: Callable[[str], Any] = lambda _: None) -> b
         return False
     end = _first_month(connection)
     say("Proving which events the table has: everything goes on meanwhile.")
-    _patiently(connection, lambda cursor: _add_check(cursor, end))
-    with connection.cursor() as cursor:
-        cursor.execute(f"ALTER TABLE {TABLE} VALIDATE CONSTRAINT {_IS_LATER_THAN}")
-    say("Making it a partition.")
-    _patiently(connection, lambda cursor: _swap(connection, cursor, end))
+    if not _patiently(connection, lambda cursor: _add_check(connection, cursor, end)):
+        return False
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute(f"ALTER TABLE {TABLE} VALIDATE CONSTRAINT {_IS_LATER_THAN}")
+        say("Making it a partition.")
+        _patiently(connection, lambda cursor: _swap(connection, cursor, end))
+    except BaseException:
+        with suppress(DatabaseError):  # the connection is gone, or others keep the table locked: see ``make_ahead``
+            _patiently(connection, _drop_check)
+        raise
     make_ahead(connection)
     return True
 
@@ -125,7 +143,8 @@ def convert(connection: Any, *, say: Callable[[str], Any] = lambda _: None) -> b
 def make_ahead(connection: Any, *, now: datetime | None = None) -> list[str]:
     """Create the partitions of this month and the next ``MONTHS_AHEAD`` that are missing; return their names.
 
-    A month of which ``other`` has events already stays there. 1 query where nothing is missing.
+    A month of which ``other`` has events already stays there. 1 query where nothing is missing. Of a table in one piece
+    it drops the check that a broken conversion has left, before that refuses an event. 2 queries.
 
     Args:
         connection: Django's.
@@ -135,6 +154,7 @@ def make_ahead(connection: Any, *, now: datetime | None = None) -> list[str]:
         return []
     there = partitions(connection)
     if not there:
+        _drop_left_over(connection, now or clock.now())
         return []
     before = max((one.end for one in there if one.name == BEFORE and one.end), default=uuid.UUID(int=0))
     names, made = {one.name for one in there}, []
@@ -245,14 +265,36 @@ def _patiently[T](connection: Any, change: Callable[[Any], T]) -> T:
     raise AssertionError("unreachable")
 
 
-def _add_check(cursor: Any, end: uuid.UUID) -> None:
-    cursor.execute(f"ALTER TABLE {TABLE} DROP CONSTRAINT IF EXISTS {_IS_LATER_THAN}")
+def _add_check(connection: Any, cursor: Any, end: uuid.UUID) -> bool:
+    """Add the check; return whether the table is in one piece still: its partitions must never have it."""
+    if _kind(connection) != "r":
+        return False
+    _drop_check(cursor)
     cursor.execute(f"ALTER TABLE {TABLE} ADD CONSTRAINT {_IS_LATER_THAN} CHECK (id < '{end}') NOT VALID")
+    return True
+
+
+def _drop_check(cursor: Any) -> None:
+    cursor.execute(f"ALTER TABLE IF EXISTS {TABLE} DROP CONSTRAINT IF EXISTS {_IS_LATER_THAN}")
+
+
+def _drop_left_over(connection: Any, now: datetime) -> None:
+    """Drop the check of a conversion that never ended, where the month is near from which on it refuses events."""
+    with connection.cursor() as cursor:
+        cursor.execute(_CHECK, [TABLE, _IS_LATER_THAN])
+        row = cursor.fetchone()
+    end = _CHECK_END.search(row[0]) if row else None
+    if end and uuid.UUID(end[1]) <= first_id_at(now + LEFT_OVER_WITHIN):
+        _patiently(connection, _drop_check)
+        get_logger().warning("audit_partition_check_dropped", remedy="run manage.py partition_audit again")
 
 
 def _swap(connection: Any, cursor: Any, end: uuid.UUID) -> None:
     """Put a partitioned table in the place of the table, which becomes its first partition."""
     cursor.execute(f"LOCK TABLE {TABLE} IN ACCESS EXCLUSIVE MODE")
+    cursor.execute(_CHECK, [TABLE, _IS_LATER_THAN])
+    if not (row := cursor.fetchone()) or not row[1]:  # without it Postgres would read the table while it is locked
+        raise OperationalError(f"The check {_IS_LATER_THAN} was dropped meanwhile")
     triggers.remove(connection)
     cursor.execute("SELECT indexname FROM pg_indexes WHERE tablename = %s AND schemaname = current_schema()", [TABLE])
     quoted = connection.ops.quote_name

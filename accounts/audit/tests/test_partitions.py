@@ -4,11 +4,12 @@ import uuid
 from datetime import UTC, datetime, timedelta
 from io import StringIO
 from typing import Any
+from unittest.mock import Mock
 
 import psycopg
 import pytest
 from django.core.management import call_command
-from django.db import IntegrityError, connection, transaction
+from django.db import IntegrityError, OperationalError, connection, transaction
 from django.db.models.expressions import RawSQL
 
 from accounts.audit import checks, partitions
@@ -44,6 +45,16 @@ def _names() -> list[str]:
 def _places() -> list[str]:
     place = RawSQL("accounts_auditevent.tableoid::regclass::text", ())
     return list(AuditEvent.objects.order_by("id").annotate(place=place).values_list("place", flat=True))
+
+
+def _months_from_now() -> list[datetime]:
+    now = clock.now()
+    months = [divmod(now.month - 1 + more, 12) for more in range(3)]
+    return [datetime(now.year + years, month + 1, 1, tzinfo=UTC) for years, month in months]
+
+
+def _checks() -> list[Any]:
+    return _run("SELECT conname FROM pg_constraint WHERE conname = 'partition_before'")
 
 
 def _in_one_piece(events: int = 2) -> None:
@@ -203,6 +214,50 @@ def test_a_large_trail_is_left_to_the_command(monkeypatch: pytest.MonkeyPatch) -
     assert checks.check_partitions(None, databases=["default"]) == []
     call_command("partition_audit", stdout=said)
     assert "Nothing to do." in said.getvalue()
+
+
+@only_postgres
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_a_conversion_that_breaks_off_refuses_no_event(monkeypatch: pytest.MonkeyPatch, *, is_killed: bool) -> None:
+    """Its check goes with it; that of a process that died goes before it refuses anything, and no earlier."""
+    _in_one_piece()
+    with monkeypatch.context() as broken:
+        broken.setattr(partitions, "_swap", Mock(side_effect=OperationalError("locked")))
+        if is_killed:
+            broken.setattr(partitions, "_drop_check", lambda _: None)
+        with pytest.raises(OperationalError):
+            partitions.convert(connection)
+    (end,) = [one for one in _months_from_now() if one > clock.now() + timedelta(days=3)][:1]
+    assert len(_checks()) == is_killed
+    for before, left in ((partitions.LEFT_OVER_WITHIN + timedelta(hours=1), is_killed), (timedelta(hours=47), False)):
+        with clock.shifted((end - before - clock.now()).total_seconds()):
+            assert partitions.make_ahead(connection) == []
+            assert len(_checks()) == left
+            audit.record(Event.SIGN_UP)
+    with clock.shifted(70 * DAY_S):
+        audit.record(Event.SIGN_UP)
+    assert partitions.convert(connection)
+
+
+@only_postgres
+def test_a_table_without_its_check_is_not_read_while_it_is_locked() -> None:
+    """Where the check was dropped meanwhile, or not proved, the table stays as it is."""
+    _in_one_piece()
+    for made in ("", f"ALTER TABLE {TABLE} ADD CONSTRAINT partition_before CHECK (id IS NOT NULL) NOT VALID"):
+        if made:
+            _run(made)
+        with pytest.raises(OperationalError), transaction.atomic(), connection.cursor() as cursor:
+            partitions._swap(connection, cursor, uuid.uuid4())
+    assert not partitions.is_partitioned(connection)
+
+
+@only_postgres
+def test_the_slower_of_two_conversions_leaves_no_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has seen a table in one piece, and finds partitions: the months to come must go on taking events."""
+    kinds = iter(("r", "p"))
+    monkeypatch.setattr(partitions, "_kind", lambda _: next(kinds))
+    assert not partitions.convert(connection)
+    assert _checks() == []
 
 
 @only_postgres
