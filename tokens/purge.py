@@ -9,7 +9,7 @@ from uuid import UUID
 from django.conf import settings
 from django.contrib.admin.models import LogEntry
 from django.contrib.sessions.models import Session as AdminSession
-from django.db import OperationalError, connection, transaction
+from django.db import DatabaseError, connection, transaction
 from django.db.models import Model
 
 from accounts.audit import partitions
@@ -176,7 +176,7 @@ def _purge_audit_partitions(before: datetime) -> int:
     try:
         partitions.make_ahead(connection)
         return partitions.drop_old(connection, before)
-    except OperationalError as error:  # locked all the time: the next run tries again
+    except DatabaseError as error:  # locked all the time, or the table is another user's: the rest goes on
         get_logger().warning("audit_partitions_missing", cause=type(error).__name__)
         return 0
 

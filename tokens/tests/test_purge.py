@@ -4,6 +4,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from io import StringIO
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from django.contrib.admin.models import CHANGE, LogEntry
@@ -23,6 +24,7 @@ from accounts.transfer.models import LeftAddress
 from accounts.users.outputs import Account
 from ironauth.infrastructure.cache.invalidation import invalidate
 from ironauth.infrastructure.core import clock
+from ironauth.infrastructure.db import single_use
 from ironauth.infrastructure.http.client_context import ClientContext
 from ironauth.infrastructure.models import Invalidation
 from tokens.keys.models import SigningKey
@@ -205,3 +207,16 @@ def test_it_drops_the_months_of_the_trail_that_are_old(settings: Settings) -> No
     assert f"{partitions.TABLE}_p{now:%Y_%m}" in left
     assert len(left & first) == 1
     assert not AuditEvent.objects.exists()
+
+
+@pytest.mark.only_postgres
+def test_a_trail_of_another_database_user_stops_nothing_else(capfd: pytest.CaptureFixture[str]) -> None:
+    """Who may not change the table makes no months. The log has it, and what is over goes nevertheless."""
+    with connection.cursor() as cursor:
+        cursor.execute("CREATE ROLE server")
+        cursor.execute("GRANT ALL ON ALL TABLES IN SCHEMA public TO server")
+        cursor.execute("SET LOCAL ROLE server")
+    single_use.consume("test", uuid4(), 1)
+    with clock.shifted(200 * 86_400):
+        assert purge_expired().used_once == 1
+    assert "audit_partitions_missing" in capfd.readouterr().err
