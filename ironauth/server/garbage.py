@@ -21,6 +21,9 @@ MOST_WALKED = 5_000
 #: Objects frozen since the start, at most: of what is frozen, garbage that refers to itself is never found. All pages
 #: and all that is imported late come to 80,000.
 MOST_FROZEN = 100_000
+#: What stays beyond that is walked in each round. So a round at once waits until as much has come as this part of it,
+#: as Python's own rounds do.
+GROWTH: Final = 0.25
 #: Young rounds after which Python begins a full one by itself: none are as many (an int of C).
 _NEVER: Final = 2**31 - 1
 
@@ -32,6 +35,7 @@ class FullRounds:
         self._timer: asyncio.TimerHandle | None = None
         self._thresholds = gc.get_threshold()
         self._frozen = 0  # at the start
+        self._stays = 0  # after the last round, not frozen
         self._round_at = self._cpu_s = 0.0
 
     def start(self) -> None:
@@ -60,12 +64,14 @@ class FullRounds:
         rests = cpu_s - self._cpu_s <= AT_REST * LOOK_S
         self._cpu_s = cpu_s
         since_s = time.monotonic() - self._round_at
-        if since_s >= (REST_S if rests else BUSY_S) or len(gc.get_objects(generation=2)) >= MOST_WALKED:
+        come = len(gc.get_objects(generation=2)) - self._stays
+        if since_s >= (REST_S if rests else BUSY_S) or come >= max(MOST_WALKED, GROWTH * self._stays):
             self._collect()
 
     def _collect(self) -> None:
         self._round_at = time.monotonic()
         gc.collect()
-        stays = len(gc.get_objects())
+        stays = self._stays = len(gc.get_objects())
         if MOST_WALKED <= stays <= MOST_FROZEN - (gc.get_freeze_count() - self._frozen):
             gc.freeze()
+            self._stays = 0

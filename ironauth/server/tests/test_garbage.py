@@ -108,6 +108,24 @@ async def test_what_is_frozen_is_bounded(full: list[int], clock: Clock, monkeypa
     rounds.stop()
 
 
+async def test_what_stays_and_is_not_frozen_is_not_walked_each_second(
+    full: list[int], clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It brings one round at once, and the next when a quarter more has come, but never less than the bound."""
+    monkeypatch.setattr(garbage, "MOST_WALKED", 1_000)
+    monkeypatch.setattr(garbage, "MOST_FROZEN", 0)
+    rounds = FullRounds()
+    rounds.start()
+    full.clear()
+    kept: list[list[list[int]]] = []
+    for more, expected in ((8_000, 1), (0, 1), (1_500, 1), (1_500, 2), (0, 2)):
+        kept.append([[number] for number in range(more)])
+        gc.collect(1)
+        rounds._look()
+        assert len(full) == expected
+    rounds.stop()
+
+
 async def test_it_looks_by_itself(full: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody has to ask: the loop does, once in each span, until the end."""
     monkeypatch.setattr(garbage, "LOOK_S", 0.01)
