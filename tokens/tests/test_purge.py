@@ -27,6 +27,7 @@ from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.db import single_use
 from ironauth.infrastructure.http.client_context import ClientContext
 from ironauth.infrastructure.models import Invalidation
+from ironauth.infrastructure.telemetry import logs
 from tokens.keys.models import SigningKey
 from tokens.keys.units import create_first_keys, rotate
 from tokens.purge import Purged, purge_expired
@@ -195,8 +196,9 @@ def test_nothing_to_do(db: None) -> None:
 
 
 @pytest.mark.only_postgres
-def test_it_drops_the_months_of_the_trail_that_are_old(settings: Settings) -> None:
+def test_it_drops_the_months_of_the_trail_that_are_old(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     """Half a year later this month is gone as a whole, and the months to come have partitions."""
+    monkeypatch.setattr(partitions, "_database_now", lambda _: clock.now())
     settings.IRONAUTH_AUDIT_KEEP_DAYS = 30
     audit.record(Event.SIGN_UP)
     first = {one.name for one in partitions.partitions(connection)}
@@ -219,4 +221,5 @@ def test_a_trail_of_another_database_user_stops_nothing_else(capfd: pytest.Captu
     single_use.consume("test", uuid4(), 1)
     with clock.shifted(200 * 86_400):
         assert purge_expired().used_once == 1
+    logs.flush()
     assert "audit_partitions_missing" in capfd.readouterr().err

@@ -95,8 +95,9 @@ def test_months_are_made_once_and_leave_what_the_rest_has() -> None:
 
 
 @only_postgres
-def test_a_month_goes_as_a_whole_when_its_last_day_is_old() -> None:
+def test_a_month_goes_as_a_whole_when_its_last_day_is_old(monkeypatch: pytest.MonkeyPatch) -> None:
     """One day before it stays, with every event; the rest stays in any case."""
+    monkeypatch.setattr(partitions, "_database_now", lambda _: clock.now())
     audit.record(Event.SIGN_UP)
     (end,) = (one.end for one in partitions.partitions(connection) if one.name == _month(0))
     assert end is not None
@@ -118,6 +119,17 @@ def test_a_purge_that_asks_too_early_drops_no_month() -> None:
     audit.record(Event.SIGN_UP)
     partitions.drop_old(connection, clock.now() + timedelta(days=400))
     assert [_month(more) for more in range(4)] == [name for name in _names() if "_p" in name]
+    assert AuditEvent.objects.count() == 1
+
+
+@only_postgres
+@pytest.mark.parametrize("days", [400, 4_000])
+def test_a_clock_that_is_wrong_drops_no_month(days: int) -> None:
+    """The database's own clock says how old an event is, as where a row is deleted."""
+    audit.record(Event.SIGN_UP)
+    with clock.shifted(days * DAY_S):
+        assert partitions.drop_old(connection, clock.now() - timedelta(days=30)) == 0
+    assert _month(0) in _names()
     assert AuditEvent.objects.count() == 1
 
 
@@ -267,6 +279,7 @@ def test_a_locked_table_stays_as_it_is(monkeypatch: pytest.MonkeyPatch, capfd: p
     monkeypatch.setattr(partitions, "LOCK_WAIT_MS", 10)
     monkeypatch.setattr(partitions, "TRIES", 2)
     monkeypatch.setattr(partitions, "PAUSE_S", 0)
+    monkeypatch.setattr(partitions, "_database_now", lambda _: clock.now())
     told = {**connection.get_connection_params()}
     told.pop("cursor_factory", None), told.pop("context", None)
     with psycopg.connect(**told) as other:
