@@ -33,6 +33,11 @@ def is_unseen(name: str) -> bool:
     return bool(name) and all(unicodedata.category(c) in _UNSEEN or _EMPTY.match(c) for c in name)
 
 
+def has_unseen(text: str) -> bool:
+    """Return whether a character of ``text`` draws nothing, though it is a letter or a mark by its category."""
+    return _EMPTY.search(text) is not None
+
+
 def validate(name: str) -> None:
     """Refuse control characters, more than 150 characters, and a name of which nothing is seen; "" is none.
 

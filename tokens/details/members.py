@@ -22,6 +22,8 @@ NAME: Final = r"[A-Za-z][A-Za-z0-9_]{0,39}"
 _NAME: Final = re.compile(NAME)
 #: Joiners draw nothing, and Persian and Indic names need them.
 _JOINERS: Final = {0x200C: None, 0x200D: None}
+#: What looks like another text: a joiner beside ASCII, and spaces that a page shows as one.
+_LOOKS_ALIKE: Final = re.compile("[!-~][\u200c\u200d]|[\u200c\u200d][!-~]|  ")
 
 
 class Member(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -116,7 +118,7 @@ def problem_of(value: Mapping[str, object], members: Mapping[str, Member]) -> st
             continue
         if member.kind == "object":
             inner = value[name]
-            if not isinstance(inner, dict):
+            if not isinstance(inner, dict) or not inner:  # of an empty one a page shows nothing
                 return f"has another kind of {name} than its type says."
             if (problem := problem_of(inner, member.members)) is not None:
                 return f"has a bad {name}, which {problem}"
@@ -126,7 +128,10 @@ def problem_of(value: Mapping[str, object], members: Mapping[str, Member]) -> st
 
 
 def _is_text(value: Any, member: Member) -> bool:
-    return is_shown(value) and (not member.values or value in member.values)
+    """Tell whether a value is a text. Where staff list none, one that reads as another by what is unseen is not."""
+    if member.values:
+        return is_shown(value) and value in member.values
+    return is_shown(value) and not names.has_unseen(value) and _LOOKS_ALIKE.search(value) is None
 
 
 def _is_integer(value: Any, _: Member) -> bool:

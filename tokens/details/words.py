@@ -8,11 +8,14 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
+import msgspec
 from django.utils.translation import gettext
 
 from tokens.details.members import NAME, TYPE, Member
 
 MAX_CHARACTERS: Final = 200  # of the sentence
+#: What a text of a list has that could be taken for two.
+_SEPARATES: Final = re.compile('[,"]')
 _PLACE: Final = re.compile(rf"\{{({NAME}(?:\.{NAME})?)\}}")
 
 
@@ -90,5 +93,6 @@ def _read(value: Any) -> str:
         case bool():
             return gettext("yes") if value else gettext("no")
         case list():
-            return ", ".join(value)
+            apart = any(map(_SEPARATES.search, value))
+            return ", ".join(msgspec.json.encode(one).decode() if apart else one for one in value)
     return str(value)

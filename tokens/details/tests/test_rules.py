@@ -22,6 +22,7 @@ PAYMENT: dict[str, Any] = {
     "urgent": {"kind": "flag"},
     "times": {"kind": "integer"},
     "accounts": {"kind": "texts", "values": ["giro", "savings"]},
+    "note": {"kind": "object", "members": {"text": {"kind": "text"}}},
 }  # fmt: skip
 SENTENCE = "Pay {amount.value} {amount.currency} to {creditor}"
 GOOD: dict[str, Any] = {"amount": {"value": "12.50", "currency": "EUR"}, "creditor": "Zoé & Söhne"}
@@ -123,12 +124,19 @@ def test_a_type_is_registered_once() -> None:
         ({"creditor": "\u200d"}, "creditor"),  # nothing is seen
         ({"creditor": "\u115f"}, "creditor"),
         ({"creditor": "\x00"}, "creditor"),
+        *(({"creditor": f"DE02{unseen}03"}, "creditor") for unseen in "\u200c\u200d\u3164\u2800\u034f\ufe0f\u180b"),
+        ({"creditor": "\u200cDE02"}, "creditor"),
+        ({"creditor": "DE02\u200d"}, "creditor"),
+        ({"creditor": "DE02  03"}, "creditor"),  # a page shows one space
+        ({"creditor": "DE02 03"}, None),
         ({"creditor": "\u0645\u06cc\u200c\u062e\u0648"}, None),
         ({"creditor": {"name": "Zoé"}}, "creditor"),
         ({"amount": {"value": "1", "currency": "USD"}}, "currency"),
         ({"amount": {"value": "1"}}, "currency"),
         ({"amount": {"value": "1", "currency": "EUR", "more": "1"}}, "amount"),
         ({"amount": []}, "amount"),
+        ({"note": {}}, "note"),  # a page would show nothing of it
+        ({"note": {"text": "Rent"}}, None),
         ({"amount": "12.50 EUR"}, "amount"),
         ({"iban": "DE02"}, "a member"),
         ({"locations": ["https://bank.example"]}, "a member"),  # RFC 9396 §2.2: only where it is declared
@@ -257,6 +265,18 @@ def test_people_read_every_member() -> None:
         Piece("EUR", filled_in=True), Piece(" to ", filled_in=False), Piece("Zoé & Söhne", filled_in=True),
     )  # fmt: skip
     assert shown.rest == (("urgent", "yes"), ("times", "3"), ("accounts", "giro, savings"))
+
+
+@pytest.mark.parametrize(
+    ("texts", "text"),
+    [
+        (["Ann", "Bob"], "Ann, Bob"), (["Ann, Bob"], '"Ann, Bob"'), (["Ann, Bob", "Cy"], '"Ann, Bob", "Cy"'),
+        (['"Ann', 'Bob"'], '"\\"Ann", "Bob\\""'), (['Ann", "Bob'], '"Ann\\", \\"Bob"'),
+    ],
+)  # fmt: skip
+def test_no_text_of_a_list_reads_as_two(texts: list[str], text: str) -> None:
+    """Where one has what stands between texts, all are in quotes."""
+    assert words.shown("Pay {to}", {"type": "payment", "to": texts}).sentence[1].text == text
 
 
 def test_a_value_is_no_place() -> None:
