@@ -72,6 +72,17 @@ def mint(who: Authenticated, first: str = BY_PASSWORD, provider_id: UUID | None 
     return stateless_token.mint(_KEYS[first], body)
 
 
+def subject_of(token: str) -> tuple[UUID, int]:
+    """Return whose token it is, and the epoch that the first proof was right under.
+
+    Args:
+        token: One that was made just now.
+    """
+    ticket = parse(token)
+    assert ticket is not None
+    return ticket.user_id, ticket.session_epoch
+
+
 def parse(token: str) -> MfaTicket | None:
     """Return what the token holds; None when this server did not make it, or it has expired.
 

@@ -46,8 +46,6 @@ _REMEDIES: Final[Mapping[type[DomainError], str]] = {EmailNotVerified: "verify",
 _OR_NOT_CONFIRMED: Final = _(
     "The e-mail address or the password is wrong, or the address is not confirmed yet: check both and try again."
 )
-
-
 _FACTOR: Final = "factor"  # what the first of two clicks has asked for, where it did not sign in
 
 
@@ -136,7 +134,9 @@ class SignInForm(OAuthPage):
             try:
                 await services.ask_factor_again(user_id=first.led_to)
             except MfaRequired as needed:
-                return self.ask_second_factor(needed, state, client, browser, email=state.email)
+                _, epoch = mfa_token.subject_of(str(needed.members["mfa_token"]))
+                same = await second_clicks.first_of(request, f"{_FACTOR} {epoch}")  # else it counts no more
+                return same and self.ask_second_factor(needed, state, client, browser, email=state.email)
             return None
         if client is None or isinstance(state, AccountState):
             mark, key = token_cache().mark(), await key_store().signing()
@@ -154,9 +154,9 @@ class SignInForm(OAuthPage):
         self, request: ApiRequest, needed: MfaRequired, state: SignInState, client: Client | None
     ) -> HttpResponse:
         """Return the page that asks for a second factor, where the first one is used up; see there."""
-        ticket = mfa_token.parse(str(needed.members["mfa_token"]))
-        assert ticket is not None
-        await second_clicks.note(request, _FACTOR, led_to=ticket.user_id)
+        user_id, epoch = mfa_token.subject_of(str(needed.members["mfa_token"]))
+        await second_clicks.note(request, f"{_FACTOR} {epoch}")
+        await second_clicks.note(request, _FACTOR, led_to=user_id)
         browser = authorization_state.browser_of(request)
         return self.ask_second_factor(needed, state, client, browser, email=state.email)
 

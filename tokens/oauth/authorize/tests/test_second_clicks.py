@@ -7,6 +7,7 @@ from typing import Any
 import httpx
 import pytest
 from asgiref.sync import sync_to_async
+from django.db.models import F
 from django.http import QueryDict
 from pytest_django import Settings
 
@@ -210,6 +211,18 @@ async def test_a_link_of_somebody_with_a_second_factor(
     assert (await send(api, first, SECOND_FACTOR, code=code)).status_code == 401
     with clock.shifted(WITHIN_S):
         assert is_page(await send(api, second, SECOND_FACTOR, code=code), 401, "too long")
+
+
+async def test_a_first_factor_of_before_asks_for_no_second_one(
+    api: httpx.AsyncClient, party: Party, proved: Member, pair: Pair
+) -> None:
+    """Where all sessions were ended or the password changed between the clicks, the link is used up."""
+    await enrol(api, pair)
+    page = await link_page(api, party, proved)
+    assert is_page(await send(api, page, LINK), 200, "One more step")
+    assert is_page(await send(api, page, LINK), 200, "One more step")
+    await User.objects.filter(pk=proved["id"]).aupdate(session_epoch=F("session_epoch") + 1)
+    assert is_page(await send(api, page, LINK), 400, "The link no longer works")
 
 
 # ----------------------------------------------------------------------------------------------- a mailed code
