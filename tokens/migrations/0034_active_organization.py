@@ -5,6 +5,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
+    """The index follows in the next one, without stopping anybody."""
 
     dependencies = [
         ('tokens', '0033_ending_clients'),
@@ -21,9 +22,5 @@ class Migration(migrations.Migration):
             model_name='session',
             name='organization_id',
             field=models.UUIDField(blank=True, null=True),
-        ),
-        migrations.AddIndex(
-            model_name='session',
-            index=models.Index(condition=models.Q(('organization_id__isnull', False)), fields=['organization_id'], name='tokens_session_organization'),
         ),
     ]
