@@ -189,10 +189,14 @@ def _addresses_of_others(said: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _requests(said: Mapping[str, Any]) -> tuple[str, list[str]]:
-    """Return what signs its request objects, and where they are; nothing of addresses while none is fetched."""
+    """Return what signs its request objects, and where they are; nothing of addresses while none is fetched.
+
+    A client may name addresses and no algorithm (OpenID Connect Registration §2). Its requests are unsigned then, which
+    the answer tells it: the address vouches for them.
+    """
     alg, uris = _text(said, "request_object_signing_alg", ""), _list(said, "request_uris", [])
     if settings.IRONAUTH_REQUEST_URIS:
-        return alg, uris
+        return alg or (_UNSIGNED if uris else ""), uris
     return "" if alg == _UNSIGNED else alg, []
 
 

@@ -175,7 +175,7 @@ async def test_a_logo_of_this_network(api: httpx.AsyncClient, opened: Settings) 
         (False, {"request_uris": [CALLBACK], "request_object_signing_alg": "none"}, 201),
         (True, {"request_uris": [CALLBACK], "request_object_signing_alg": "none"}, 201),
         (True, {"request_object_signing_alg": "none"}, 400),
-        (True, {"request_uris": [CALLBACK]}, 400),
+        (True, {"request_uris": [CALLBACK]}, 201),
         (True, {"request_uris": [CALLBACK] * 2, "request_object_signing_alg": "none"}, 400),
         (True, {"request_uris": [f"{CALLBACK}?{at}" for at in range(50)], "request_object_signing_alg": "none"}, 201),
         (True, {"request_uris": [f"{CALLBACK}?{at}" for at in range(51)], "request_object_signing_alg": "none"}, 400),

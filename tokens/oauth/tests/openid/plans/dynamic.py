@@ -29,6 +29,10 @@ PLAN: Final = Plan("oidcc-dynamic-certification-test-plan", "Dynamic", (MODULES,
 REGISTER: Final = "/oauth/register"
 #: Seconds in which a server follows a rotation, on a machine with everything else to do.
 FOLLOWS_S: Final = 60.0
+IMPLICIT: Final = (
+    "it demands the response types `id_token` and `token id_token`, and the grant `implicit` (OpenID Connect Core "
+    "§15.2). Tokens would be in addresses: RFC 9700 §2.1.2 advises against it, and OAuth 2.1 leaves it out"
+)
 #: A picture of one pixel.
 PICTURE: Final = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNkYAAAAAYAAjCB0C8AAAAASUVORK5CYII="
@@ -85,13 +89,18 @@ def key_set(number: int) -> bytes:
 
 
 @MODULES.add(
-    "oidcc-discovery-endpoint-verification", "The metadata as in Config, and where clients register themselves."
+    "oidcc-discovery-endpoint-verification",
+    "The metadata as in Config, where clients register themselves, and the implicit flow.",
+    failed=IMPLICIT,
 )
 def discovery(trial: Trial) -> None:
-    """By https, at the issuer."""
+    """By https, at the issuer; of the flows there is the one by code."""
     config.discovery(trial)
     with trial.site.new_http() as http:
-        assert http.get(config.DOCUMENT).json()["registration_endpoint"] == f"{ISSUER}{REGISTER}"
+        said = http.get(config.DOCUMENT).json()
+    assert said["registration_endpoint"] == f"{ISSUER}{REGISTER}"
+    assert said["response_types_supported"] == ["code"]
+    assert "implicit" not in said["grant_types_supported"]
 
 
 @MODULES.add("oidcc-server", "The whole flow of a client that has registered itself.")
@@ -291,8 +300,9 @@ def _by_address(name: str, checks: str, alg: str) -> None:
         with application(trial.site) as app:
             address = app.at("/request.jwt")
             public = {**key_pair("RS256", 3).as_dict(private=False), "kid": "rsa-3"}
-            keys: dict[str, Any] = {} if alg == "none" else {"jwks": {"keys": [public]}}
-            client = Registered(trial.site, request_uris=[address], request_object_signing_alg=alg, **keys)
+            signs = {"request_object_signing_alg": alg, "jwks": {"keys": [public]}}
+            said: dict[str, Any] = {} if alg == "none" else signs  # the suite says nothing of unsigned ones
+            client = Registered(trial.site, request_uris=[address], **said)
             asked = client.request()
             app.serve("/request.jwt", "application/oauth-authz-req+jwt", _object(alg, asked))
             beside = {name: asked[name] for name in ("client_id", "response_type", "scope")}
