@@ -116,6 +116,7 @@ def registered_redirect_uri(trial: Trial) -> None:
 @MODULES.add(
     "oidcc-unsigned-request-object-supported-correctly-or-rejected-as-unsupported",
     "An unsigned request object is honoured, or refused by request_not_supported with the state that is inside.",
+    skipped="the answer is `request_not_supported`: unsigned requests are taken from registered addresses alone",
 )
 def unsigned_request_object(trial: Trial) -> None:
     """State, nonce and response mode stand in the object alone."""
