@@ -57,7 +57,7 @@ PAGE_QUERY: Final = {
     "/oauth/authorize": [
         "client_id", "redirect_uri", "response_type", "scope", "state", "nonce", "prompt", "max_age", "login_hint",
         "id_token_hint", "request", "request_uri", "response_mode", "code_challenge", "code_challenge_method",
-        "dpop_jkt", "acr_values", "resource", "authorization_details",
+        "dpop_jkt", "acr_values", "resource", "authorization_details", "claims", "display", "ui_locales",
     ],
     "/oauth/logout": ["id_token_hint", "client_id", "post_logout_redirect_uri", "state", "confirmation"],
     "/oauth/device": ["user_code"],
