@@ -18,7 +18,7 @@ def register() -> None:
     first_proof.register(
         Invitation,
         Fate.KEPT,
-        "It was used, and opens nothing; those to others end with what let the account make them.",
+        "It was used, and opens nothing; without a proved address only staff invite others, by rights that staff gave.",
     )
 
 

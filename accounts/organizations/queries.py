@@ -124,7 +124,7 @@ def members_page(organization_id: uuid.UUID, filters: Mapping[str, Any]) -> Page
 def purge(*, batch: int) -> int:
     """Delete at most ``batch`` organisations that no member is left of; return how many. Three queries, one for none.
 
-    They are left where accounts end together, end while there are no organisations here, or start clean.
+    They are left where accounts end together, or end while there are no organisations here.
 
     Args:
         batch: Rows of one transaction.

@@ -25,8 +25,7 @@ from ironauth.infrastructure.db.compiled import Param
 def register() -> None:
     """Register all of it; called once, when the application is ready."""
     export.register("organizations", _memberships, Membership)
-    because = "A stranger made it, or took it: the owner of the address chose no organisation."
-    first_proof.register(Membership, Fate.REMOVED, because)
+    first_proof.register(Membership, Fate.KEPT, "Without a proved address only staff give one, as they give roles.")
     user_rules.register_end(_forbid_end)
     invitations.register_joining(Joining(stands=stands, join=_join))
     pre_delete.connect(_person_deleted, sender=User, dispatch_uid="accounts.organizations.person_deleted")

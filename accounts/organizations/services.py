@@ -79,6 +79,7 @@ async def make_own(*, user_id: uuid.UUID, name: str) -> OwnOrganizationOut:
     Raises:
         OrganizationsByStaff: People make none here.
         NotFound: There are none here.
+        EmailNotVerified: Nobody has proved the address of the account.
         TooManyOrganizations: They own, or are a member of, as many as anybody may.
     """
     made = await database().write(units.make_own, user_id=user_id, name=name)

@@ -29,6 +29,7 @@ from accounts.organizations.outputs import (
 from accounts.organizations.queries import membership, memberships_of
 from accounts.organizations.roles import Act
 from accounts.users import rules as user_rules
+from accounts.users.models import User
 from ironauth.infrastructure.api.paging import Page
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.errors import NotFound, PermissionDenied
@@ -108,13 +109,19 @@ def create_organization(*, user_id: uuid.UUID, name: str) -> MembershipRow:
 def make_own(*, user_id: uuid.UUID, name: str) -> OwnOrganizationOut:
     """Do as ``create_organization``, and return what leaves: what a repeated request is answered with.
 
+    Only for a proved address: who has none may be a stranger, and would write to others in the name of this service.
+
     Args:
         user_id: The person.
         name: As it is shown, in its standard form.
 
     Raises:
+        EmailNotVerified: Nobody has proved the address of the account.
         DomainError: What ``create_organization`` raises.
     """
+    rules.require_anybody_creates()
+    if user_rules.locked(user_id).email_verified_at is None:
+        raise EmailNotVerified
     return own_out(create_organization(user_id=user_id, name=name))
 
 
@@ -219,6 +226,7 @@ def invite(
     Raises:
         NotFound: The caller is no member of such an organisation.
         PermissionDenied: Their role does not allow it, or does not give that role.
+        EmailNotVerified: Nobody has proved the address of the caller, who may be anybody.
         AlreadyMember: The address is that of a member.
         InvitationExists: One of this organisation to the address waits for an answer.
         TooManyMembers: As many invitations wait as may.
@@ -226,6 +234,8 @@ def invite(
     row, mine = _acting(actor_id, organization_id, Act.INVITE)
     if not roles.is_over(mine.role, role):
         raise PermissionDenied(_OTHERS)
+    if User.objects.filter(pk=actor_id, email_verified_at=None).exists():
+        raise EmailNotVerified
     now, key = clock.now(), emails.fold(address)
     if Membership.objects.filter(organization_id=row.pk, user__email_key=key).exists():
         raise AlreadyMember

@@ -78,7 +78,7 @@ class OrganizationsView(OrganizationsAPIView):
         responses={
             201: OwnOrganizationOut,
             400: ValidationFailed,
-            403: OrganizationsByStaff,
+            403: (OrganizationsByStaff, EmailNotVerified),
             404: NotFound,
             409: TooManyOrganizations,
         },
@@ -86,8 +86,8 @@ class OrganizationsView(OrganizationsAPIView):
     async def post(self, request: ApiRequest) -> OwnOrganizationOut:
         """Make an organization, whose owner the caller is.
 
-        Only with IRONAUTH_ORGANIZATIONS=anybody; somebody may own 20 when they make another. `slug` begins like the
-        name and ends at random.
+        Only with IRONAUTH_ORGANIZATIONS=anybody, and with a proved address; somebody may own 20 when they make another.
+        `slug` begins like the name and ends at random.
         """
         data = await self.validated(request, OrganizationInput)
         return await services.make_own(user_id=signed_in(request).id, **data)
@@ -243,7 +243,7 @@ class MemberInvitationsView(OrganizationsAPIView):
             201: OrganizationInvitationOut,
             400: ValidationFailed,
             401: StepUpRequired,
-            403: PermissionDenied,
+            403: (PermissionDenied, EmailNotVerified),
             404: NotFound,
             409: (AlreadyMember, InvitationExists, TooManyMembers),
             429: Throttled,

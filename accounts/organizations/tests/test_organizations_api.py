@@ -58,7 +58,7 @@ async def test_a_person_makes_reads_renames_and_deletes_one(
     caller: Callable[[User], Awaitable[Call]], make_user: MakeUser
 ) -> None:
     """All of it with their own token, and each answer is the organisation with their role."""
-    call = await caller(await sync_to_async(make_user)())
+    call = await caller(await sync_to_async(make_user)(email_verified_at=clock.now()))
     assert (await call("GET", OWN)).json() == []
     made = await call("POST", OWN, name="  Acme ")
     assert made.status_code == 201
@@ -72,12 +72,22 @@ async def test_a_person_makes_reads_renames_and_deletes_one(
     assert told(await call("GET", f"{OWN}/{found['id']}")) == (404, "not_found")
 
 
+async def test_only_with_a_proved_address(caller: Callable[[User], Awaitable[Call]], make_user: MakeUser) -> None:
+    """Who has proved none may be anybody, and would write to strangers in the name of this service; then they may."""
+    user = await sync_to_async(make_user)()
+    call = await caller(user)
+    assert told(await call("POST", OWN, name="Acme")) == (403, "email_not_verified")
+    assert not await Organization.objects.aexists()
+    await User.objects.filter(pk=user.pk).aupdate(email_verified_at=clock.now())
+    assert (await call("POST", OWN, name="Acme")).status_code == 201
+
+
 @pytest.mark.parametrize("name", ["", "   ", "a" * 151, "a\nb", 5, None, "\u2066", "x\x00"])
 async def test_names_that_none_has(
     caller: Callable[[User], Awaitable[Call]], make_user: MakeUser, name: object
 ) -> None:
     """400 that names the field; and 150 characters are a name."""
-    call = await caller(await sync_to_async(make_user)())
+    call = await caller(await sync_to_async(make_user)(email_verified_at=clock.now()))
     answer = await call("POST", OWN, name=name)
     assert told(answer) == (400, "invalid")
     assert [one["field"] for one in answer.json()["errors"]] == ["name"]
@@ -86,7 +96,8 @@ async def test_names_that_none_has(
 
 async def test_the_same_request_twice_makes_one(api: httpx.AsyncClient, sign_in: SignIn, make_user: MakeUser) -> None:
     """With an Idempotency-Key of its own."""
-    headers = await sign_in(await sync_to_async(make_user)()) | {"Idempotency-Key": "one"}
+    person = await sync_to_async(make_user)(email_verified_at=clock.now())
+    headers = await sign_in(person) | {"Idempotency-Key": "one"}
     first, second = [await api.post(OWN, json={"name": "Acme"}, headers=headers) for _ in range(2)]
     assert first.json() == second.json()
     assert await Organization.objects.acount() == 1
