@@ -174,7 +174,13 @@ async def leave(*, user_id: uuid.UUID, organization_id: uuid.UUID) -> None:
 
 
 async def invite(
-    *, actor_id: uuid.UUID, organization_id: uuid.UUID, address: str, role: str, language: str = ""
+    *,
+    actor_id: uuid.UUID,
+    organization_id: uuid.UUID,
+    address: str,
+    role: str,
+    language: str = "",
+    client_address: str = "",
 ) -> OrganizationInvitationOut:
     """Invite an address to an organisation, by a message. What it answers does not depend on who has an account.
 
@@ -184,15 +190,16 @@ async def invite(
         address: The address, in its standard form.
         role: What the person becomes.
         language: Of the message; "" for that of the installation.
+        client_address: The client's, as whose the message is counted too; several accounts may be one person's.
 
     Raises:
         NotFound: The caller is no member of such an organisation.
         PermissionDenied: Their role does not allow it, or does not give that role.
-        Throttled: Too many messages were sent to the address, or by the caller.
+        Throttled: Too many messages were sent to the address, by the caller, or from their network.
         DomainError: What ``units.invite`` raises.
     """
     await database().read(units.require, actor_id, organization_id, Act.INVITE)
-    await rate_limits.admit_mail(kind="invitation", email=address, user_id=actor_id)
+    await rate_limits.admit_mail(kind="invitation", email=address, address=client_address, user_id=actor_id)
     try:
         made = await database().write(
             units.invite,

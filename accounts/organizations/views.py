@@ -265,6 +265,7 @@ class MemberInvitationsView(OrganizationsAPIView):
             address=data["email"],
             role=data["role"],
             language=data["language"],
+            client_address=client_context.address_of(request),
         )
 
 

@@ -332,3 +332,15 @@ async def test_who_is_invited_already(api: httpx.AsyncClient, ann: User) -> None
         assert answer.status_code == 409
         assert 'id="email-problem"' in answer.text
         assert 'role="alert"' not in answer.text
+
+
+@pytest.mark.parametrize("whose", ["own", "another's"])
+async def test_a_role_of_another_release(api: httpx.AsyncClient, ann: User, whose: str) -> None:
+    """It is shown as it is called, and allows nothing: pages of this release are there while another one is tried."""
+    organization = await made("owner", ann, ("bob@example.com", "auditor"))
+    if whose == "own":
+        await Membership.objects.filter(user=ann).aupdate(role="auditor")
+    page = await api.get(f"{ROW}/{organization.pk}", headers=HERE)
+    assert (page.status_code, "auditor" in page.text) == (200, True)
+    assert ("Invite somebody" in page.text) is (whose != "own")
+    assert (await api.get(ROW, headers=HERE)).status_code == 200

@@ -357,3 +357,18 @@ async def test_two_organizations_share_nothing(
     assert [one["id"] for one in waiting] == [invited.json()["id"]]
     listed = [await call("GET", OWN), await call("GET", f"{OWN}/{mine.id}/members")]
     assert not any(str(other.id) in one.text or other.owner.email in one.text for one in listed)
+
+
+async def test_invitations_count_for_the_network_that_asks(
+    caller: Callable[[User], Awaitable[Call]], acme: Acme, make_acme: Callable[..., Acme], settings: Settings
+) -> None:
+    """Several accounts of one network send no more than one would: as many messages as it may ask for, and no other."""
+    settings.IRONAUTH_THROTTLE, settings.IRONAUTH_THROTTLE_MAILS = True, 3
+    statuses = []
+    for number, one in enumerate((acme, await sync_to_async(make_acme)("Other"))):
+        call = await caller(one.owner)
+        statuses += [
+            (await call("POST", f"{OWN}/{one.id}/invitations", email=f"{number}{each}@example.com")).status_code
+            for each in range(2)
+        ]
+    assert statuses == [201, 201, 201, 429]
