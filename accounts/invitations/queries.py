@@ -65,9 +65,17 @@ def opened(token: str) -> Invitation | None:
     if token_id is None:
         return None
     row = waiting(clock.now()).select_related("organization").filter(token_id=token_id).first()
-    if row is None or (row.organization_id is not None and not all(one.stands(row) for one in _joining)):
-        return None
-    return row
+    return row if row is not None and _stands(row) else None
+
+
+def _stands(row: Invitation) -> bool:
+    return row.organization_id is None or all(one.stands(row) for one in _joining)
+
+
+def _standing(found: QuerySet[Invitation]) -> Invitation | None:
+    """Return the first invitation that may still be accepted: that of staff, else the oldest of an organisation."""
+    of_organizations = found.exclude(organization=None).order_by("pk")
+    return found.filter(organization=None).first() or next(filter(_stands, of_organizations), None)
 
 
 def send(row: Invitation, *, create: bool = False) -> None:
@@ -109,8 +117,8 @@ def end(rows: QuerySet[Invitation]) -> int:
 
 
 def waits_for(key: str) -> bool:
-    """Tell whether an invitation to this folded address waits for an answer. One query."""
-    return waiting(clock.now()).filter(email_key=key).exists()
+    """Tell whether an invitation to this folded address may be accepted. Two queries, more for several."""
+    return _standing(waiting(clock.now()).filter(email_key=key)) is not None
 
 
 def accept_elsewhere(user: User, provider: str) -> bool:
@@ -127,7 +135,8 @@ def accept_elsewhere(user: User, provider: str) -> bool:
     found = waiting(clock.now()).filter(email_key=user.email_key)
     row = take(found.filter(organization=None))
     if row is None and settings.IRONAUTH_SIGN_UP == "invitation":  # else the person chooses what to be a member of
-        row = take(found.order_by("pk"))
+        first = _standing(found)
+        row = take(found.filter(pk=first.pk)) if first is not None else None
     if row is None:
         return False
     if row.token_id is not None:

@@ -13,6 +13,8 @@ from accounts.federation.models import Identity, UpstreamProvider
 from accounts.invitations import queries as invitations
 from accounts.invitations import units
 from accounts.invitations.models import Invitation
+from accounts.organizations import units as organizations
+from accounts.organizations.models import Membership, Organization
 from accounts.outbox.models import EmailToken
 from accounts.users.models import User
 from ironauth.infrastructure.core import clock
@@ -107,3 +109,25 @@ async def test_an_open_service_uses_the_invitation_too(
     user = await User.objects.aget(email_key="ann@example.com")
     assert [role.name async for role in user.groups.all()] == ["readers"]
     assert not await sync_to_async(invitations.waits_for)("ann@example.com")
+
+
+async def _of_organization(name: str) -> tuple[Organization, User]:
+    """Return an organisation that has invited the person, and who has done it."""
+    made = await Organization.objects.acreate(name=name, slug=name.lower())
+    email = f"{made.slug}@example.com"
+    owner = await User.objects.acreate(email=email, email_key=email, password="", email_verified_at=clock.now())
+    await Membership.objects.acreate(organization=made, user=owner, role="owner")
+    given = {"actor_id": owner.pk, "organization_id": made.pk, "address": ANN, "role": "member"}
+    await database().write(organizations.invite, **given)
+    return made, owner
+
+
+async def test_one_that_stands_no_more_holds_nobody_up(api: httpx.AsyncClient, provider: FakeProvider) -> None:
+    """Of an organisation whose inviting person is gone: another one's makes the account, and alone it makes none."""
+    _old, gone = await _of_organization("Old")
+    await User.objects.filter(pk=gone.pk).aupdate(is_active=False)
+    assert is_page(await through(api, provider), 200, "Sign in to your account here once")
+    new, _owner = await _of_organization("New")
+    assert is_in(await through(api, provider))
+    user = await User.objects.aget(email_key="ann@example.com")
+    assert [one.organization_id async for one in user.memberships.all()] == [new.pk]
