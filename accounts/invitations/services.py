@@ -106,8 +106,9 @@ async def opened(*, token: str) -> Invited:
         InvalidInvitation: It opens nothing.
         SignUpClosed: Nobody may make an account here.
     """
-    _require_open()
     found = await database().read(units.find, token)
+    if found is None or not (found.taken and found.organization):  # else nobody makes an account by it
+        _require_open()
     if found is None:
         raise InvalidInvitation
     return found

@@ -12,6 +12,7 @@ from pytest_django import Settings
 
 from accounts.invitations import queries as invitations
 from accounts.invitations.models import Invitation
+from accounts.organizations import units
 from accounts.organizations.models import Membership, Organization
 from accounts.outbox import tokens as email_tokens
 from accounts.outbox.models import EmailToken
@@ -19,6 +20,7 @@ from accounts.users.models import User
 from conftest import PASSWORD
 from ironauth.infrastructure.cache.two_level import token_cache
 from ironauth.infrastructure.core import clock
+from ironauth.infrastructure.db.unit_of_work import database
 from tokens.sessions.models import Session
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
@@ -344,3 +346,27 @@ async def test_a_role_of_another_release(api: httpx.AsyncClient, ann: User, whos
     assert (page.status_code, "auditor" in page.text) == (200, True)
     assert ("Invite somebody" in page.text) is (whose != "own")
     assert (await api.get(ROW, headers=HERE)).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("email", "status", "said"),
+    [
+        ("ann@example.com", 200, "the invitation waits on the page of your organisations"),
+        ("ida@example.com", 403, "New accounts are made by the staff"),
+    ],
+)
+async def test_the_link_where_sign_up_is_closed(
+    api: httpx.AsyncClient, ann: User, settings: Settings, email: str, status: int, said: str
+) -> None:
+    """Who has an account is led to the invitation all the same; who has none is told who makes accounts."""
+    settings.IRONAUTH_SIGN_UP = "closed"
+    organization = await made("member", ann)
+    await Membership.objects.filter(user=ann).adelete()
+    owner = await User.objects.aget(email="owner@example.com")
+    await User.objects.filter(pk=owner.pk).aupdate(email_verified_at=clock.now())
+    given = {"actor_id": owner.pk, "organization_id": organization.pk, "address": email, "role": "member"}
+    await database().write(units.invite, **given)
+    token = (await Invitation.objects.select_related("token").aget()).token
+    assert token is not None
+    page = await api.get("/account/invitation", params={"token": email_tokens.text(token)}, headers=HERE)
+    assert (page.status_code, said in page.text) == (status, True)
