@@ -20,7 +20,8 @@ def test_a_missing_nginx_is_named_with_its_package(tmp_path: Path, monkeypatch: 
 def test_nothing_is_read_or_written_outside_of_its_folder(tmp_path: Path) -> None:
     """The files name no path of a real installation, and no address of IPv6."""
     folder = tmp_path / "nginx"
-    nginx.copy_files(folder, [("unix:/run/ironauth/web.sock", "127.0.0.1:1"), ("/var/www/acme", f"{folder}/acme")])
+    places = [("unix:/run/ironauth/", f"unix:{folder}/"), ("/var/www/acme", f"{folder}/acme")]
+    nginx.copy_files(folder, places)
     for file in (folder / "conf").iterdir():
         lines = [line for line in file.read_text().splitlines() if not line.lstrip().startswith("#")]
         text = "\n".join(lines).replace(str(folder), "")

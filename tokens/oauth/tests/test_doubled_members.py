@@ -56,6 +56,7 @@ OURS = {
     "tokens/oauth/token/introspection.py": "a token of ours that was verified",
     "tokens/oauth/authorize/state.py": "a value under our own MAC",
     "tokens/oauth/token/exchange.py": "a token of ours that was verified",
+    "tokens/details/lists.py": "what was read strictly before it was kept",
     "tokens/sessions/acting/banner.py": "a cookie's content that we sealed",
     "ironauth/pages.py": "our own OpenAPI document",
     "ironauth/infrastructure/api/openapi_examples.py": "a file of the product's own",
