@@ -112,6 +112,7 @@ def test_each_broken_promise_is_told() -> None:
         assert not report.finding([broken], "").kept
 
 
+@pytest.mark.live
 @pytest.mark.storage
 @pytest.mark.only_postgres
 def test_a_failover_keeps_its_promises() -> None:

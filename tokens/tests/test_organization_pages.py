@@ -3,6 +3,7 @@
 import uuid
 from datetime import timedelta
 from html.parser import HTMLParser
+from typing import Any
 
 import httpx
 import pytest
@@ -364,7 +365,7 @@ async def test_the_link_where_sign_up_is_closed(
     await Membership.objects.filter(user=ann).adelete()
     owner = await User.objects.aget(email="owner@example.com")
     await User.objects.filter(pk=owner.pk).aupdate(email_verified_at=clock.now())
-    given = {"actor_id": owner.pk, "organization_id": organization.pk, "address": email, "role": "member"}
+    given: Any = {"actor_id": owner.pk, "organization_id": organization.pk, "address": email, "role": "member"}
     await database().write(units.invite, **given)
     token = (await Invitation.objects.select_related("token").aget()).token
     assert token is not None

@@ -117,7 +117,7 @@ async def _of_organization(name: str) -> tuple[Organization, User]:
     email = f"{made.slug}@example.com"
     owner = await User.objects.acreate(email=email, email_key=email, password="", email_verified_at=clock.now())
     await Membership.objects.acreate(organization=made, user=owner, role="owner")
-    given = {"actor_id": owner.pk, "organization_id": made.pk, "address": ANN, "role": "member"}
+    given: Any = {"actor_id": owner.pk, "organization_id": made.pk, "address": ANN, "role": "member"}
     await database().write(organizations.invite, **given)
     return made, owner
 
