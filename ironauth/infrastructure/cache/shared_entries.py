@@ -204,13 +204,14 @@ class L2:
         return False
 
     def clear(self) -> None:
-        """Remove every shared entry; blocks."""
+        """Remove every shared entry, and what is known of asking for them; blocks."""
 
         def unlink(redis: Any) -> None:
             for key in redis.scan_iter(match=self._name("*"), count=1_000):
                 redis.unlink(key)
 
         self._waiting.clear()
+        self.asking = Asking()
         self._remote.attempt(unlink, None)
 
     def _name(self, key: str) -> str:
