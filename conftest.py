@@ -54,7 +54,7 @@ PASSWORD = "violet otter rides 9 trams"
 MIGRATED = settings_test.RUN_FOLDER / "migrated.sqlite3"
 #: Of the Postgres that ends with the run: it writes as little as it can, and cleans up nothing.
 UNLOGGED = (
-    "synchronous_commit=off", "full_page_writes=off", "wal_level=minimal", "max_wal_senders=0", "autovacuum=off",
+    "synchronous_commit=off", "full_page_writes=off", "autovacuum=off",
     "checkpoint_timeout=1h", "max_wal_size=4GB", "shared_buffers=128MB", "track_activities=on", "jit=off",
 )  # fmt: skip
 #: Seconds that this process waits for Redis at most. The product's fifth of a second passes on a busy machine before
