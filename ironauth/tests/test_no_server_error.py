@@ -72,6 +72,7 @@ PAGE_QUERY: Final = {
 OF_ROWS: Final = sorted(
     {*PROOFS, *(field for row in ROWS.values() for act in row.acts.values() for field in act.fields)}
 )
+_ORGANIZATION: Final = "/account/security/organizations/01a20000-0000-7000-8000-000000000001"
 #: Fields of forms that only browsers send.
 PAGE_FORMS: Final = {
     "/oauth/consent": ["request", "decision"],
@@ -84,6 +85,10 @@ PAGE_FORMS: Final = {
     "/account/security": ["form", "act"],
     "/account/accounts": ["next", "confirmation", "account", "sign_out", "sign_out_all", "other"],
     "/account/security/password": ["form", "act", meter.FIELD, "mail_code", *OF_ROWS],
+    "/account/security/organizations": ["form", "act", "name", "item", *OF_ROWS],
+    _ORGANIZATION: ["form", "act", "name", "email", "role", "item", *OF_ROWS],
+    f"{_ORGANIZATION}/delete": ["form", "act", *OF_ROWS],
+    f"{_ORGANIZATION}/members/01a20000-0000-7000-8000-000000000002": ["form", "act", "role", *OF_ROWS],
     "/account/forgot": ["email"],
     "/account/verify-again": ["email"],
     "/account/restore": ["token"],
