@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager
@@ -197,6 +198,13 @@ def _fresh_caches() -> None:
     token_cache().clear()
     cache.clear()
     key_store().forget()
+
+
+@pytest.fixture
+def socket_folder() -> Iterator[Path]:
+    """An empty folder whose path leaves room for a socket's name: of some 100 bytes, pytest's own may take all."""
+    with tempfile.TemporaryDirectory(prefix="ironauth-", dir="/tmp") as folder:
+        yield Path(folder)
 
 
 @pytest.fixture

@@ -78,7 +78,8 @@ def _workers(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
     with (folder / "server.log").open("wb") as log:
         process = subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=log)
     try:
-        _wait((folder / "ready").exists)
+        _wait(lambda: (folder / "ready").exists() or process.poll() is not None)
+        assert process.poll() is None, (folder / "server.log").read_text()
         yield process
     finally:
         process.terminate()
@@ -112,23 +113,24 @@ def _haproxy(folder: Path, port: int) -> list[str]:
 
 
 @pytest.fixture(params=[_nginx, _haproxy], ids=["nginx", "haproxy"])
-def site(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Site]:
+def site(request: pytest.FixtureRequest, socket_folder: Path) -> Iterator[Site]:
     """Four workers behind a proxy."""
     port = settings_test._free_port()
     try:
-        command = request.param(tmp_path, port)
+        command = request.param(socket_folder, port)
     except BinaryMissing as missing:
         if os.environ.get("CI") == "true":
             raise
         pytest.skip(str(missing))
     with ExitStack() as stack:
-        process = stack.enter_context(_workers(tmp_path))
-        with (tmp_path / "proxy.log").open("wb") as log:
+        process = stack.enter_context(_workers(socket_folder))
+        with (socket_folder / "proxy.log").open("wb") as log:
             proxy = subprocess.Popen(command, stdout=log, stderr=log)
         stack.callback(proxy.wait)
         stack.callback(proxy.terminate)
-        _wait(lambda: _listens(port))
-        site = Site(tmp_path, process, f"http://127.0.0.1:{port}/")
+        _wait(lambda: _listens(port) or proxy.poll() is not None)
+        assert proxy.poll() is None, (socket_folder / "proxy.log").read_text()
+        site = Site(socket_folder, process, f"http://127.0.0.1:{port}/")
         stack.callback(site.client.close)
         yield site
 
