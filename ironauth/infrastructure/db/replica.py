@@ -29,10 +29,12 @@ REST_S: Final = 5.0
 BEHIND_S: Final = 1.0
 #: Positions that are asked for in the time that a replica may be behind.
 MARKS: Final = 5
-#: The same text for both: what a primary has written to its log, and what a replica has replayed of it, in bytes.
-_POSITION: Final = (
-    "SELECT (CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END) - '0/0'::pg_lsn"
-)
+#: The same text for both: where a primary's log ends, and what a replica has replayed of it, in bytes. Not how much of
+#: the log is written: with ``synchronous_commit = off`` a row can be seen before that.
+_POSITION: Final = """
+SELECT (CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_insert_lsn() END)
+    - '0/0'::pg_lsn
+"""
 
 
 class PrimaryRead(Protocol):
