@@ -1,6 +1,5 @@
 """The form of a client in Django's admin: lists one to a line, choices to tick, every field judged as typed."""
 
-import json
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from django import forms
@@ -8,9 +7,9 @@ from django.core.exceptions import ValidationError
 from django.forms.utils import pretty_name
 
 from accounts import names
+from ironauth.infrastructure.admin.json_text import JsonField
 from ironauth.infrastructure.admin.lines import LinesField
 from ironauth.infrastructure.admin.made_once import NEW_ID, NewIdField, signed_id
-from ironauth.infrastructure.core import strict_json
 from ironauth.infrastructure.core.errors import FieldError
 from ironauth.infrastructure.core.ids import new_id
 from tokens.clients import rules as client_rules
@@ -43,38 +42,11 @@ SCOPE_LABELS: Final = {
 }
 
 
-class KeysField(forms.CharField):
+class KeysField(JsonField):
     """A JWK set as JSON; empty for none."""
 
-    def __init__(self, **named: Any) -> None:
-        widget = forms.Textarea(attrs={"rows": 6, "cols": 70, "spellcheck": "false", "autocapitalize": "none"})
-        super().__init__(required=False, max_length=MAX_FILE_BYTES, widget=widget, **named)
-
-    def prepare_value(self, value: Any) -> Any:
-        """Return keys as they are read most easily, and what was typed as it is."""
-        return json.dumps(value, indent=2) if isinstance(value, dict) else value
-
-    def to_python(self, value: Any) -> Any:
-        """Return the parsed JSON."""
-        if value in self.empty_values:
-            return None
-        try:
-            return strict_json.loads(value)
-        except strict_json.InvalidJson as error:
-            raise ValidationError(f'This {error} Paste the JWK set, {{"keys": [ … ]}}.', code="json") from error
-
-    def validate(self, value: Any) -> None:
-        """Leave the keys to the rules of the client."""
-
-    def run_validators(self, value: Any) -> None:
-        """Leave the length to the widget's limit and the rules."""
-
-    def has_changed(self, initial: Any, data: Any) -> bool:
-        """Compare what the JSON says."""
-        try:
-            return bool(initial != self.to_python(data))
-        except ValidationError:
-            return True
+    rows, most, empty = 6, MAX_FILE_BYTES, "null"
+    remedy = 'Paste the JWK set, {"keys": [ … ]}.'
 
 
 def _ticks(choices: dict[Any, str]) -> Any:

@@ -13,12 +13,13 @@ from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.ids import new_id
 from tokens.details.lists import MAX_TYPE
 from tokens.details.words import MAX_CHARACTERS
+from tokens.registered.kind import Registered
 
 #: The invalidation tag of what was cached of the registered types.
 TYPES_TAG: Final = "authorization-details"
 
 
-class DetailType(models.Model):
+class DetailType(Registered):
     """A type of authorization details that clients may ask for (RFC 9396 §2.1); each client names those it may.
 
     Attributes:

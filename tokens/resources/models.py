@@ -11,6 +11,7 @@ from django.dispatch import receiver
 from ironauth.infrastructure.cache.invalidation import invalidate
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.ids import new_id
+from tokens.registered.kind import Registered
 from tokens.resources.identifiers import MAX_CHARACTERS
 
 NAME_CHARACTERS = 80
@@ -25,7 +26,7 @@ def resource_tag(identifier: str) -> str:
 SELF_REGISTERED_TAG = "resources:self-registered"
 
 
-class ApiResource(models.Model):
+class ApiResource(Registered):
     """An API that access tokens can be made for: a protected resource (RFC 8707, RFC 9728).
 
     Attributes:

@@ -3,7 +3,6 @@
 Scopes: ``resources:read``, ``resources:write``, as of registered APIs.
 """
 
-from typing import ClassVar
 from uuid import UUID
 
 from drf_spectacular.utils import extend_schema
@@ -17,18 +16,16 @@ from ironauth.infrastructure.api.idempotency import Created
 from ironauth.infrastructure.api.parsers import NoParameters, validated_query
 from ironauth.infrastructure.api.views import ApiRequest
 from ironauth.infrastructure.core.errors import NotFound, PermissionDenied, ValidationFailed
-from tokens.details.administration import services
 from tokens.details.administration.inputs import DetailTypeCreateInput, DetailTypePatchInput
+from tokens.details.administration.kind import DETAIL_TYPES
 from tokens.details.administration.outputs import DetailTypeOut
-from tokens.rights import ADD_DETAIL_TYPES, CHANGE_DETAIL_TYPES, DELETE_DETAIL_TYPES, VIEW_DETAIL_TYPES
+from tokens.registered import services
 
 
 class DetailTypePermission(StaffPermission):
     """Rights over types of authorization details."""
 
-    needed: ClassVar[dict[str, str]] = {
-        "GET": VIEW_DETAIL_TYPES, "POST": ADD_DETAIL_TYPES, "PATCH": CHANGE_DETAIL_TYPES, "DELETE": DELETE_DETAIL_TYPES,
-    }  # fmt: skip
+    needed = DETAIL_TYPES.rights
 
 
 class DetailTypesView(StaffView):
@@ -47,7 +44,7 @@ class DetailTypesView(StaffView):
     async def get(self, request: ApiRequest) -> list[DetailTypeOut]:
         """Return the types that applications may be allowed to ask for (RFC 9396). Scope: `resources:read`."""
         validated_query(NoParameters, request.query_params)
-        return await services.list_types(actor_id=caller_id(request))
+        return await services.list_all(DETAIL_TYPES, actor_id=caller_id(request))
 
     @extend_schema(
         operation_id="detail_types_create",
@@ -62,7 +59,7 @@ class DetailTypesView(StaffView):
         """
         values = await self.validated(request, DetailTypeCreateInput)
         step_up.require_recent(signed_in(request))
-        return await services.create_type(actor_id=caller_id(request), values=values)
+        return await services.create(DETAIL_TYPES, actor_id=caller_id(request), values=values)
 
 
 class DetailTypeView(StaffView):
@@ -70,7 +67,7 @@ class DetailTypeView(StaffView):
 
     permission_classes = (IsAuthenticated, DetailTypePermission)
     rights_in_unit = frozenset({"GET", "PATCH", "DELETE"})
-    edited = services.EDITED
+    edited = services.edited(DETAIL_TYPES)
 
     @extend_schema(
         operation_id="detail_types_read",
@@ -80,7 +77,7 @@ class DetailTypeView(StaffView):
     )
     async def get(self, request: ApiRequest, type_id: UUID) -> DetailTypeOut:
         """Return the type. Scope: `resources:read`."""
-        return await services.get_type(actor_id=caller_id(request), type_id=type_id)
+        return await services.read(DETAIL_TYPES, actor_id=caller_id(request), row_id=type_id)
 
     @extend_schema(
         operation_id="detail_types_update",
@@ -102,7 +99,7 @@ class DetailTypeView(StaffView):
         """
         values = await self.validated(request, DetailTypePatchInput)
         step_up.require_recent(signed_in(request))
-        return await services.change_type(actor_id=caller_id(request), type_id=type_id, values=values)
+        return await services.change(DETAIL_TYPES, actor_id=caller_id(request), row_id=type_id, values=values)
 
     @extend_schema(
         operation_id="detail_types_delete",
@@ -116,4 +113,4 @@ class DetailTypeView(StaffView):
         Needs a sign-in, step-up or machine's token of the last ten minutes. Switching it off is the gentler way.
         """
         step_up.require_recent(signed_in(request))
-        await services.delete_type(actor_id=caller_id(request), type_id=type_id)
+        await services.delete(DETAIL_TYPES, actor_id=caller_id(request), row_id=type_id)

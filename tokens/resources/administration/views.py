@@ -1,6 +1,5 @@
 """Registered APIs over HTTP: input, one service call, output. Scopes: ``resources:read``, ``resources:write``."""
 
-from typing import ClassVar
 from uuid import UUID
 
 from drf_spectacular.utils import extend_schema
@@ -14,18 +13,16 @@ from ironauth.infrastructure.api.idempotency import Created
 from ironauth.infrastructure.api.parsers import NoParameters, validated_query
 from ironauth.infrastructure.api.views import ApiRequest
 from ironauth.infrastructure.core.errors import NotFound, PermissionDenied, ValidationFailed
-from tokens.resources.administration import services
+from tokens.registered import services
 from tokens.resources.administration.inputs import ResourceCreateInput, ResourcePatchInput
+from tokens.resources.administration.kind import RESOURCES
 from tokens.resources.administration.outputs import ResourceOut
-from tokens.rights import ADD_RESOURCES, CHANGE_RESOURCES, DELETE_RESOURCES, VIEW_RESOURCES
 
 
 class ResourcePermission(StaffPermission):
     """Rights over registered APIs."""
 
-    needed: ClassVar[dict[str, str]] = {
-        "GET": VIEW_RESOURCES, "POST": ADD_RESOURCES, "PATCH": CHANGE_RESOURCES, "DELETE": DELETE_RESOURCES,
-    }  # fmt: skip
+    needed = RESOURCES.rights
 
 
 class ResourcesView(StaffView):
@@ -44,7 +41,7 @@ class ResourcesView(StaffView):
     async def get(self, request: ApiRequest) -> list[ResourceOut]:
         """Return the APIs that access tokens can be made for (RFC 8707), by name. Scope: `resources:read`."""
         validated_query(NoParameters, request.query_params)
-        return await services.list_resources(actor_id=caller_id(request))
+        return await services.list_all(RESOURCES, actor_id=caller_id(request))
 
     @extend_schema(
         operation_id="resources_create",
@@ -59,7 +56,7 @@ class ResourcesView(StaffView):
         """
         values = await self.validated(request, ResourceCreateInput)
         step_up.require_recent(signed_in(request))
-        return await services.create_resource(actor_id=caller_id(request), values=values)
+        return await services.create(RESOURCES, actor_id=caller_id(request), values=values)
 
 
 class ResourceView(StaffView):
@@ -67,7 +64,7 @@ class ResourceView(StaffView):
 
     permission_classes = (IsAuthenticated, ResourcePermission)
     rights_in_unit = frozenset({"GET", "PATCH", "DELETE"})
-    edited = services.EDITED
+    edited = services.edited(RESOURCES)
 
     @extend_schema(
         operation_id="resources_read",
@@ -77,7 +74,7 @@ class ResourceView(StaffView):
     )
     async def get(self, request: ApiRequest, resource_id: UUID) -> ResourceOut:
         """Return the API. Scope: `resources:read`."""
-        return await services.get_resource(actor_id=caller_id(request), resource_id=resource_id)
+        return await services.read(RESOURCES, actor_id=caller_id(request), row_id=resource_id)
 
     @extend_schema(
         operation_id="resources_update",
@@ -99,7 +96,7 @@ class ResourceView(StaffView):
         """
         values = await self.validated(request, ResourcePatchInput)
         step_up.require_recent(signed_in(request))
-        return await services.change_resource(actor_id=caller_id(request), resource_id=resource_id, values=values)
+        return await services.change(RESOURCES, actor_id=caller_id(request), row_id=resource_id, values=values)
 
     @extend_schema(
         operation_id="resources_delete",
@@ -113,4 +110,4 @@ class ResourceView(StaffView):
         Needs a sign-in, step-up or machine's token of the last ten minutes. Switching it off is the gentler way.
         """
         step_up.require_recent(signed_in(request))
-        await services.delete_resource(actor_id=caller_id(request), resource_id=resource_id)
+        await services.delete(RESOURCES, actor_id=caller_id(request), row_id=resource_id)

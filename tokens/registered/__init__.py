@@ -1,0 +1,1 @@
+"""What staff register and clients name: APIs, types of authorization details."""
