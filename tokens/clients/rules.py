@@ -24,6 +24,7 @@ from ironauth.infrastructure.outbound.public_addresses import may_be_called
 from tokens.clients import keys as client_keys
 from tokens.clients import profiles, redirect_uris
 from tokens.clients.certificates import rules as certificates
+from tokens.clients.fetched import addresses
 from tokens.clients.fetched import rules as fetched
 from tokens.clients.models import NAME_CHARACTERS, SCOPE_CHARACTERS, OAuthClient, default_scopes
 from tokens.details import queries as detail_types
@@ -227,8 +228,10 @@ def _backchannel(client: OAuthClient) -> Iterable[FieldError]:
     problem = redirect_uris.problem_of(uri)
     if problem is None and not uri.startswith("https://") and not (settings.DEBUG and uri.startswith("http://")):
         problem = "This server calls it with a signed token: write https://."
-    if problem is None and not may_be_called(urlsplit(uri).hostname or "", settings.IRONAUTH_LOGOUT_NETWORKS):
-        problem = "The host is in a private network: choose a public one, or name it in IRONAUTH_LOGOUT_NETWORKS."
+    networks = addresses.networks_of_logout(unverified=client.is_unverified)
+    if problem is None and not may_be_called(urlsplit(uri).hostname or "", networks):
+        setting = "IRONAUTH_CLIENT_DOCUMENT_NETWORKS" if client.is_unverified else "IRONAUTH_LOGOUT_NETWORKS"
+        problem = f"The host is in a private network: choose a public one, or name it in {setting}."
     if problem is not None:
         yield _problem(field, "address", problem)
 

@@ -263,8 +263,8 @@ OAUTH = Section(
     Setting(
         "IRONAUTH_LOGOUT_NETWORKS",
         "Networks that are not public and that this server calls all the same to tell applications of a sign-out "
-        "(back-channel logout), e.g. 10.0.0.0/8 (default: none; this machine with DEBUG=1). A host name is resolved "
-        "once, and judged.",
+        "(back-channel logout), unless strangers have made them, e.g. 10.0.0.0/8 (default: none; this machine with "
+        "DEBUG=1). A host name is resolved once, and judged.",
         kind="words",
         default=lambda given: ["127.0.0.0/8", "::1"] if given["DEBUG"] else [],
         accept=lambda value, _: addresses.private_networks(value, "IRONAUTH_LOGOUT_NETWORKS"),

@@ -19,8 +19,9 @@ from tokens.clients.registry import Client
 _OPEN: Final = tuple(name for name, method in METHODS.items() if method != OAuthClient.AuthMethod.SECRET)
 #: What a document says of a client; staff may change the rest.
 _DESCRIBED: Final = (
-    "name", "auth_method", "redirect_uris", "post_logout_redirect_uris", "jwks", "jwks_uri", "grants", "logo_uri",
-    "policy_uri", "tos_uri", "request_uris", "request_object_signing_alg", "userinfo_signed_response_alg",
+    "name", "auth_method", "redirect_uris", "post_logout_redirect_uris", "backchannel_logout_uri", "jwks", "jwks_uri",
+    "grants", "logo_uri", "policy_uri", "tos_uri", "request_uris", "request_object_signing_alg",
+    "userinfo_signed_response_alg",
 )  # fmt: skip
 #: What staff have looked at: another one makes its client unverified.
 _IDENTITY: Final = tuple(name for name in _DESCRIBED if name in strangers.IDENTITY)

@@ -39,6 +39,13 @@ _METADATA: Final[Mapping[str, Any]] = {
         example="openid offline_access notes:read",
     ),
     "post_logout_redirect_uris": _texts("Where people may be sent after a sign-out."),
+    "backchannel_logout_uri": _text(
+        "Where it hears of sign-outs, by a logout token (OpenID Connect Back-Channel Logout 1.0).", format="uri"
+    ),
+    "backchannel_logout_session_required": {
+        "type": "boolean",
+        "description": "Whether a logout token has to say which session has ended; here each does.",
+    },
     "jwks": {"type": "object", "description": "Its public keys (RFC 7517 §5)."},
     "jwks_uri": _text("Where its public keys are, instead of `jwks`; fetched when they are needed.", format="uri"),
     "request_uris": _texts("Where its requests may be fetched, with IRONAUTH_REQUEST_URIS; as they stand in requests."),
@@ -74,6 +81,7 @@ _TOLD: Final[Mapping[str, Any]] = {
 _SOMETIMES: Final = frozenset({
     "jwks", "client_secret", "client_secret_expires_at", "jwks_uri", "request_uris", "request_object_signing_alg",
     "userinfo_signed_response_alg", "sector_identifier_uri", "logo_uri", "policy_uri", "tos_uri",
+    "backchannel_logout_uri", "backchannel_logout_session_required",
 })  # fmt: skip
 
 #: A client's metadata, as it is registered. Members that are not listed are ignored (RFC 7591 §2).

@@ -78,8 +78,12 @@ def client_of(
     if not isinstance(said, dict):
         raise InvalidClientMetadata
     fields = _fields(said, methods)
+    told = fields["backchannel_logout_uri"]
+    if told and (client is None or told != client.backchannel_logout_uri) and (problem := addresses.problem_of(told)):
+        raise InvalidClientMetadata(_ascii(f"backchannel_logout_uri: {problem}"))
     if client is None:
-        client = OAuthClient(**{**profiles.initial(OAuthClient.Profile.AGENT), **fields})
+        initial = profiles.initial(OAuthClient.Profile.AGENT)
+        client = OAuthClient(**{**initial, "origin": OAuthClient.Origin.REGISTERED, **fields})
     else:
         if client.sector_identifier_uri or client.redirect_uris != fields["redirect_uris"]:
             fields.setdefault("sector", "")  # that of the addresses it has now: nobody stays in a sector it has left
@@ -109,6 +113,7 @@ def metadata_of(client: OAuthClient) -> dict[str, Any]:
         "client_name": client.name,
         "redirect_uris": client.redirect_uris,
         "post_logout_redirect_uris": client.post_logout_redirect_uris,
+        **_told_of_sign_outs(client),
         "token_endpoint_auth_method": methods.get(client.auth_method, client.auth_method),
         "grant_types": client.grants,
         "response_types": ["code"],
@@ -129,6 +134,12 @@ def metadata_of(client: OAuthClient) -> dict[str, Any]:
     }
 
 
+def _told_of_sign_outs(client: OAuthClient) -> dict[str, Any]:
+    """Return where it hears of sign-outs; each logout token says of which session, whether or not it asked for that."""
+    uri = client.backchannel_logout_uri
+    return {"backchannel_logout_uri": uri, "backchannel_logout_session_required": True} if uri else {}
+
+
 def _fields(said: Mapping[str, Any], methods: Iterable[str]) -> dict[str, Any]:
     redirects = _addresses(said, "redirect_uris")
     if not redirects:
@@ -146,11 +157,13 @@ def _fields(said: Mapping[str, Any], methods: Iterable[str]) -> dict[str, Any]:
     subjects = _text(said, "subject_type", OAuthClient.Subject.PUBLIC.value)
     if subjects not in OAuthClient.Subject.values:
         raise InvalidClientMetadata("subject_type: write public or pairwise.")
+    _flag(said, "backchannel_logout_session_required")  # each logout token has a sid, whatever it says
     return {
         "name": _name(said, redirects),
         "auth_method": METHODS[method],
         "redirect_uris": redirects,
         "post_logout_redirect_uris": _addresses(said, "post_logout_redirect_uris"),
+        "backchannel_logout_uri": _text(said, "backchannel_logout_uri", ""),
         "grants": grants,
         "scopes": _scopes(said, grants),
         "jwks": said.get("jwks") if signs else None,

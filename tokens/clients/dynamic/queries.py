@@ -20,7 +20,7 @@ from tokens.clients.models import OAuthClient
 #: it, where it is answered at, and by what it is known.
 IDENTITY: Final = (
     "name", "redirect_uris", "post_logout_redirect_uris", "auth_method", "jwks", "jwks_uri", "logo_uri", "policy_uri",
-    "tos_uri", "sector",
+    "tos_uri", "sector", "backchannel_logout_uri",
 )  # fmt: skip
 _MARK: Final = 32  # hexadecimal digits: nobody finds two states of one mark
 #: Of a lock on PostgreSQL; any number that is nobody else's.

@@ -28,6 +28,17 @@ def problem_of(uri: str) -> str | None:
     return problem
 
 
+def networks_of_logout(*, unverified: bool) -> list[str]:
+    """Return the networks that are not public and in which a client may hear of sign-outs all the same.
+
+    An operator who has applications of the house there has not let strangers send requests into them.
+
+    Args:
+        unverified: Whether the client is a stranger's that staff have not verified.
+    """
+    return settings.IRONAUTH_CLIENT_DOCUMENT_NETWORKS if unverified else settings.IRONAUTH_LOGOUT_NETWORKS
+
+
 def problem_of_request(uri: str) -> str | None:
     """Return why no request object is fetched from an address; it may have a fragment.
 

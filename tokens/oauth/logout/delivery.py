@@ -27,6 +27,7 @@ from ironauth.infrastructure.telemetry.logs import get_logger
 from tokens.access import signed_tokens
 from tokens.clients import registry as clients
 from tokens.clients import subjects
+from tokens.clients.fetched import addresses
 from tokens.clients.registry import Client
 from tokens.keys.key_set import Family
 from tokens.keys.store import key_store
@@ -36,6 +37,9 @@ from tokens.oauth.logout.units import Claimed
 LIMIT_S: Final = 5.0  # seconds from the connection to the end of the answer
 #: Seconds in which a client that let one notice wait in vain gets no other: less than until the first is tried again.
 REST_S: Final = 4.0
+#: Notices to unverified clients of strangers that are on their way at once: fewer than there are threads, so that
+#: servers which hang keep no other application waiting.
+MOST_STRANGERS: Final = 2
 STOP_S: Final = 3.0  # seconds a stopping process waits for notices on their way; the server has 10 in all
 LONGEST_ANSWER: Final = 16 * 1024  # bytes; nobody reads it
 #: What confirms: the specification says 200; some frameworks send 204 for an empty answer (§2.8).
@@ -102,6 +106,7 @@ class LogoutDelivery(QueueDelivery[Claimed]):
         #: Clients that have just let a notice wait, and until when (monotonic) they get no other. Otherwise a client
         #: with many notices would take all threads for hours, and no other client would be told.
         self._resting: dict[str, float] = {}
+        self._strangers = 0
 
     async def deliver(self, notice: Claimed) -> None:
         """Tell one client, and say in the queue how it went; a client that is gone or disabled is told nothing."""
@@ -110,7 +115,13 @@ class LogoutDelivery(QueueDelivery[Claimed]):
             try:
                 if time.monotonic() < self._resting.get(client.client_id, 0.0):
                     raise ExchangeFailedError("let another one wait")
-                await self._send(client, notice)
+                if client.unverified and self._strangers >= MOST_STRANGERS:
+                    raise ExchangeFailedError("others of strangers are on their way")
+                self._strangers += client.unverified
+                try:
+                    await self._send(client, notice)
+                finally:
+                    self._strangers -= client.unverified
             except (OSError, HTTPException, ExchangeFailedError, Unavailable) as error:
                 if isinstance(error, TimeoutError):
                     self._resting[client.client_id] = time.monotonic() + REST_S
@@ -126,7 +137,7 @@ class LogoutDelivery(QueueDelivery[Claimed]):
             client.backchannel_logout_uri,
             limit_s=LIMIT_S,
             longest=LONGEST_ANSWER,
-            networks=settings.IRONAUTH_LOGOUT_NETWORKS,
+            networks=addresses.networks_of_logout(unverified=client.unverified),
         )
         body = urlencode({"logout_token": token}).encode()
         try:

@@ -215,5 +215,5 @@ def test_a_field_of_every_member() -> None:
     """What a replacement may change is compared, each field once: else a change would be lost."""
     assert len(set(units._FIELDS)) == len(units._FIELDS)
     names = {"jwks_uri", "logo_uri", "policy_uri", "tos_uri", "request_uris", "request_object_signing_alg",
-             "userinfo_signed_response_alg", "sector_identifier_uri", "sector"}  # fmt: skip
+             "userinfo_signed_response_alg", "sector_identifier_uri", "sector", "backchannel_logout_uri"}  # fmt: skip
     assert names <= set(units._FIELDS)

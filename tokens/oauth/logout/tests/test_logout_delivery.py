@@ -343,6 +343,60 @@ async def test_one_that_hangs_keeps_nobody_waiting(
     assert (len(tried), await LogoutNotice.objects.aexists()) == (20, False)
 
 
+async def test_a_stranger_in_a_private_network(
+    application: Application, delivery: LogoutDelivery, signing_key: str
+) -> None:
+    """The networks of the house are for clients that staff have made or verified; strangers have their own setting."""
+    row, _ = await notice(application.uri, origin=OAuthClient.Origin.REGISTERED)
+    inside = ["127.0.0.0/8"]
+    with override_settings(IRONAUTH_LOGOUT_NETWORKS=inside, IRONAUTH_CLIENT_DOCUMENT_NETWORKS=[]):
+        assert await delivery.deliver_due() == 1
+    assert application.received == []
+    await LogoutNotice.objects.aupdate(due_at=clock.now())
+    with override_settings(IRONAUTH_LOGOUT_NETWORKS=[], IRONAUTH_CLIENT_DOCUMENT_NETWORKS=inside):
+        assert await delivery.deliver_due() == 1
+    assert len(application.received) == 1
+    row.verified_at = clock.now()
+    await row.asave()
+    await LogoutNotice.objects.acreate(client=row, user_id=uuid.uuid4(), session_id=uuid.uuid4())
+    with override_settings(IRONAUTH_LOGOUT_NETWORKS=inside, IRONAUTH_CLIENT_DOCUMENT_NETWORKS=[]):
+        assert await delivery.deliver_due() == 1
+    assert len(application.received) == 2
+
+
+async def test_strangers_that_hang_keep_nobody_waiting(
+    application: Application, delivery: LogoutDelivery, signing_key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many clients somebody registers, half of the threads stay with the others; later each is tried again."""
+    at_once: list[int] = []
+    hanging: set[uuid.UUID] = set()
+    gate = asyncio.Event()
+
+    async def send(_: LogoutDelivery, client: clients.Client, told: logout_notices.Claimed) -> None:
+        if not client.unverified:
+            gate.set()  # one of the house was told while strangers hang
+            return
+        hanging.add(told.client_id)
+        at_once.append(len(hanging))
+        try:
+            await asyncio.wait_for(gate.wait(), 10)
+        finally:
+            hanging.discard(told.client_id)
+
+    monkeypatch.setattr(LogoutDelivery, "_send", send)
+    for number in range(8):
+        await notice(application.uri, name=f"Stranger {number}", origin=OAuthClient.Origin.REGISTERED)
+    known, _ = await notice(application.uri, name="Known")
+    assert await delivery.deliver_due() == 9
+    assert gate.is_set()
+    assert max(at_once) <= logout_delivery.MOST_STRANGERS < queue_delivery.THREADS
+    assert not await LogoutNotice.objects.filter(client=known).aexists()
+    for _ in range(8):
+        await LogoutNotice.objects.aupdate(due_at=clock.now())
+        await delivery.deliver_due()
+    assert not await LogoutNotice.objects.aexists()
+
+
 async def test_without_a_key(application: Application, delivery: LogoutDelivery, signing_key: str) -> None:
     """A missing key of the client's algorithm loses nothing: it waits."""
     await notice(application.uri, id_token_alg="ES256")
