@@ -53,7 +53,7 @@ class TokensConfig(AppConfig):
         invariants.sessions_end.connect(ending.all_end, dispatch_uid="tokens.sso_sessions_end")
         ways_in.removed.connect(session_ends.passkey_gone, dispatch_uid="tokens.passkey_gone")
         ways_in.removed.connect(lost_ways.identity_gone, dispatch_uid="tokens.identity_gone")
-        ending.under_way_ends.connect(oauth_expiry.end_under_way, dispatch_uid="tokens.under_way_ends")
+        oauth_expiry.connect()
         ending.clients_signed_out.connect(logout_notices.queue, dispatch_uid="tokens.logout_notices")
         client_queries.client_ends.connect(oauth_expiry.end_of_client, dispatch_uid="tokens.oauth_ends")
         of_clients.connect()

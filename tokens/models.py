@@ -8,7 +8,7 @@ from tokens.keys.models import SigningKey
 from tokens.keys.pairwise import PairwiseSalt
 from tokens.oauth.models import AuthorizationCode, Consent, DeviceGrant, LogoutNotice, PushedRequest
 from tokens.resources.models import ApiResource
-from tokens.sessions.models import KnownDevice, Session
+from tokens.sessions.models import EverybodysEnd, KnownDevice, Session
 from tokens.upstream.models import UpstreamSession
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "DetailType",
     "DeviceGrant",
     "EndingClient",
+    "EverybodysEnd",
     "KnownDevice",
     "LogoutNotice",
     "OAuthClient",

@@ -19,7 +19,7 @@ from tokens.clients import registry
 from tokens.clients.documents import services as documents
 from tokens.clients.fetched import logos
 from tokens.oauth.models import AuthorizationCode, Consent, DeviceGrant, LogoutNotice
-from tokens.sessions.models import KnownDevice, Session
+from tokens.sessions.models import EverybodysEnd, KnownDevice, Session
 from tokens.sessions.organizations import changes as organizations
 from tokens.upstream.models import UpstreamSession
 
@@ -48,6 +48,7 @@ def _register_first_proof() -> None:
     """Say what the first proof of an account's address does to each table."""
     add = first_proof.register
     add(Session, Fate.ENDED, "The new password raises the epoch, and with it every session and token ends.")
+    add(EverybodysEnd, Fate.KEPT, "It names the member of staff who ended everybody's sessions, and no person else.")
     add(UpstreamSession, Fate.KEPT, "It opens nothing, and lets the provider end the session.")
     add(Consent, Fate.REMOVED, "A stranger allowed it; the owner is asked again.")
     add(AuthorizationCode, Fate.REMOVED, "A stranger began the sign-in that it is for.")

@@ -70,6 +70,8 @@ class Event(enum.StrEnum):
     SESSION_ENDED = "session_ended", Family.SESSIONS, "Session ended"
     # All of one person, by staff.
     SESSIONS_ENDED = "sessions_ended", Family.SESSIONS, "All sessions ended"
+    # Of all people, by staff or by a command.
+    EVERYBODYS_SESSIONS_ENDED = "everybodys_sessions_ended", Family.SESSIONS, "Everybody's sessions ended"
     PASSWORD_CHANGED = "password_changed", Family.PASSWORDS, "Password changed"
     # Without user: for an unknown address.
     PASSWORD_RESET_REQUESTED = "password_reset_requested", Family.PASSWORDS, "Password reset asked for"

@@ -17,6 +17,8 @@ REASONS: Final = {
     "accounts.UpstreamProvider: <uuid:provider_id>/try/": "a whole sign-in at the provider, in the browser of who "
     "asks; POST /api/v1/providers/{slug}/try asks the provider without one",
     "accounts.UpstreamProvider: tried/<slug:slug>/": "where that sign-in comes back",
+    "tokens.Session: end-everybody/": "a phrase that a person types; a leaked token must not sign everybody out, "
+    "and machines of the operator have manage.py end_everybodys_sessions",
     "site: confirm/": "a proof of who sits at the admin; POST /api/v1/access/step-up is the API's",
     "site: confirm/code/": "as confirm/",
     "site: login/code/": "the admin's own sign-in; a token stands for it in the API",

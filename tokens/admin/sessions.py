@@ -7,18 +7,29 @@ from typing import TYPE_CHECKING, Any, Final
 from django.contrib import admin, messages
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.admin.views.main import ChangeList
+from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.db.models import QuerySet
 from django.forms.models import BaseInlineFormSet
 from django.http import HttpRequest, HttpResponse
-from django.urls import reverse
+from django.shortcuts import redirect
+from django.urls import URLPattern, path, reverse
 from django.utils.functional import cached_property
 from django.utils.html import format_html
 
 from accounts.acts.change import BATCH
 from accounts.admin.users import UserAdmin
 from accounts.audit import recording as audit
-from ironauth.infrastructure.admin.actions import CONFIRMED, SHOWN, admin_action, ask, holds, is_danger
+from ironauth.infrastructure.admin.actions import (
+    CONFIRMED,
+    SHOWN,
+    admin_action,
+    ask,
+    holds,
+    is_danger,
+    is_typed,
+    page_act,
+)
 from ironauth.infrastructure.admin.lists import CheckedSelection, CountedPages, KnownValues
 from ironauth.infrastructure.admin.read_only import moment
 from ironauth.infrastructure.core import clock
@@ -28,6 +39,7 @@ from tokens.rights import DELETE_SESSIONS
 from tokens.sessions import ending
 from tokens.sessions import queries as session_queries
 from tokens.sessions import units as sessions
+from tokens.sessions.ends import of_everybody
 from tokens.sessions.ends import queries as session_ends
 from tokens.sessions.models import Session, SessionQuerySet
 
@@ -36,6 +48,7 @@ if TYPE_CHECKING:  # Django's class takes its models in brackets for type checke
 else:
     BaseFormSet = BaseInlineFormSet
 
+END_EVERYBODYS: Final = "End everybody's sessions"
 OPENED_HERE: Final = "IronAuth"  # the application of sessions that no other one asked for
 LISTED: Final = 20  # on a person's page: more than devices most people have; applications may open any number
 SESSION_FIELDS = (
@@ -80,8 +93,64 @@ def _name_applications(found: Iterable[Any]) -> None:
         session.application_name = names.get(session.client_id, OPENED_HERE)
 
 
+class EndOfEverybody:
+    """Mixin of the list of sessions: the button, the question and how far the newest end is."""
+
+    admin_site: Any
+    message_user: Any
+
+    def has_end_everybody_permission(self, request: HttpRequest) -> bool:
+        """Tell whether the caller may end the sessions of everybody: those of superusers are among them."""
+        caller: Any = request.user
+        return bool(caller.is_active and caller.is_superuser)
+
+    def get_urls(self) -> list[URLPattern]:
+        """Add the address of the button."""
+        view = self.admin_site.admin_view(self.end_everybody)
+        more: Any = super()
+        return [path("end-everybody/", view, name="tokens_session_end_everybody"), *more.get_urls()]
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        """Show the button to those who may press it, and the progress."""
+        context = {
+            **(extra_context or {}),
+            "may_end_everybody": self.has_end_everybody_permission(request),
+            "end_everybody_danger": is_danger(self.end_everybody),
+            "end_progress": of_everybody.progress(),
+        }
+        more: Any = super()
+        answer: HttpResponse = more.changelist_view(request, context)
+        return answer
+
+    @page_act(danger=True)
+    def end_everybody(self, request: HttpRequest) -> HttpResponse:
+        """End them by POST, once the phrase was typed. A GET comes back from a proof, and changes nothing."""
+        if not self.has_end_everybody_permission(request):
+            raise PermissionDenied
+        model_admin: Any = self
+        if request.method == "POST" and not is_typed(request, of_everybody.PHRASE):
+            return ask(
+                model_admin,
+                request,
+                action="end_everybody",
+                title=END_EVERYBODYS,
+                question=f"{END_EVERYBODYS}?",
+                warning="Everybody is signed out everywhere at once, staff too: of the admin's sessions only this one "
+                "stays. People sign in again with what they have; programs with refresh tokens need them to. Access "
+                "tokens of clients themselves go on. This cannot be undone.",
+                shown=[],
+                danger=is_danger(self.end_everybody),
+                phrase=of_everybody.PHRASE,
+            )
+        if request.method == "POST":
+            caller: Any = request.user
+            of_everybody.begin(actor_id=caller.pk, spared=request.session.session_key)
+            self.message_user(request, "Everybody's sessions have ended.", messages.SUCCESS)
+        return redirect(reverse("admin:tokens_session_changelist"))
+
+
 @admin.register(Session)
-class SessionAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: ignore[type-arg] # Django's is not generic at run time
+class SessionAdmin(EndOfEverybody, CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: ignore[type-arg] # Django's is not generic at run time
     """Every session; ending one takes effect at once."""
 
     lookups = frozenset({
@@ -106,11 +175,19 @@ class SessionAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: ignor
         """Return whose it is, where, and when it was used."""
         return _named(row)
 
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Session]:
+        """Return the sessions with when they ended, also with those of everybody whose rows are not written yet."""
+        found: Any = super().get_queryset(request)
+        rows: QuerySet[Session] = found.with_end()
+        return rows
+
     @admin.display(description="State")
-    def state(self, session: Session) -> str:
+    def state(self, session: Any) -> str:
         """Return whether the session lives, and if not, why."""
         if session.revoked_at is not None:
-            return session.get_revoke_reason_display()
+            return str(session.get_revoke_reason_display())
+        if session.ended_at is not None:
+            return "Ended with everybody's"
         if session.is_over(clock.now()):
             return "Expired"
         if session.epoch != session.user.session_epoch:

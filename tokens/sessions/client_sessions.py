@@ -60,6 +60,11 @@ class _Parent(NamedTuple):
     ip: str | None
     user_agent: str
 
+    @property
+    def ended_with_all(self) -> bool:
+        """Whether it ended with the sessions of everybody: its row has no reason yet."""
+        return self.revoked_at is not None and not self.revoke_reason
+
 
 class _Shown(NamedTuple):
     """Where a session is, as its person will see it."""
@@ -71,7 +76,13 @@ class _Shown(NamedTuple):
 _ID: Final = Param("id", models.UUIDField())
 #: Locked until the commit: another request that ends it at the same time waits, and then finds what began in it.
 _PARENT: Final = CompiledSelect(
-    lambda: Session.objects.select_for_update(no_key=True).filter(pk=_ID).order_by().values_list(*_Parent._fields)
+    lambda: (
+        Session.objects.select_for_update(no_key=True)
+        .filter(pk=_ID)
+        .with_end()
+        .order_by()
+        .values_list("ended_at", *_Parent._fields[1:])
+    )
 )
 
 
@@ -127,7 +138,7 @@ def _session(
 ) -> NewSession | None:
     """Return the session to be; None when it would end with an SSO session that is over."""
     now = clock.now()
-    if parent is not None and parent.revoke_reason in _THROWN_OUT:
+    if parent is not None and (parent.revoke_reason in _THROWN_OUT or parent.ended_with_all):
         return None
     idle_s, absolute = _limits(client, now)
     if Scope.OFFLINE_ACCESS not in scope_set(consented.scope) and consented.parent_id is not None:

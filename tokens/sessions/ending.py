@@ -30,6 +30,9 @@ clients_signed_out: Final = Signal()
 #: in ``keep``.
 under_way_ends: Final = Signal()
 
+#: Sent when the sessions of everybody end, in the same transaction: what anybody has under way ends too.
+everything_under_way_ends: Final = Signal()
+
 type _Rows = QuerySet[Session, tuple[UUID, str, UUID, UUID | None]]
 
 

@@ -14,6 +14,7 @@ from uuid import UUID
 from django.conf import settings
 from django.db import models, transaction
 from django.db.models import Q
+from django.db.models.functions import Coalesce
 from django.db.models.signals import pre_delete
 from django.dispatch import receiver
 
@@ -57,12 +58,55 @@ def sid_tag(session_id: UUID | str) -> str:
     return f"sid:{session_id}"
 
 
+class EverybodysEnd(models.Model):
+    """A moment at which the sessions of everybody ended (``sessions.ends.of_everybody``), and how far their rows are.
+
+    No session that was opened at or before the newest of these moments lives, whether or not its row is written yet.
+
+    Attributes:
+        at: The moment.
+        actor_id: Who asked for it; None for a command.
+        after: The last session whose row was looked at; None before the first.
+        ended: How many rows are written by now.
+        finished_at: When all of them did; None until then.
+    """
+
+    at = models.DateTimeField(default=clock.now, unique=True)
+    actor_id = models.UUIDField(null=True)
+    after = models.UUIDField(null=True)
+    ended = models.PositiveBigIntegerField(default=0)
+    finished_at = models.DateTimeField(null=True)
+
+    class Meta:
+        """It has no rights of its own: superusers begin one, and nobody changes one."""
+
+        default_permissions = ()
+        ordering = ["-at"]
+
+    def __str__(self) -> str:
+        return str(self.at)
+
+
 class SessionQuerySet(models.QuerySet["Session"]):
     """Sessions, many at a time."""
 
     def live(self, now: datetime | Param) -> SessionQuerySet:
-        """Return the sessions that are neither revoked, nor expired at ``now``, nor ended by their user's epoch."""
-        return self.filter(revoked_at=None, idle_expires_at__gt=now, epoch=models.F("user__session_epoch"))
+        """Return the sessions that are neither revoked, nor expired at ``now``, nor ended with others.
+
+        That is, by their user's epoch, or with those of everybody.
+        """
+        found = self.filter(revoked_at=None, idle_expires_at__gt=now, epoch=models.F("user__session_epoch"))
+        return found.outlasting()
+
+    def outlasting(self) -> SessionQuerySet:
+        """Return the sessions that have not ended with those of everybody. The moment is looked up once."""
+        newest = models.Subquery(EverybodysEnd.objects.order_by("-at").values("at")[:1])
+        return self.filter(created_at__gt=Coalesce(newest, models.Value(LONG_AGO)))
+
+    def with_end(self) -> SessionQuerySet:
+        """Add ``ended_at``: when a session ended before its time, by its row or with those of everybody; else NULL."""
+        with_all = EverybodysEnd.objects.filter(at__gte=models.OuterRef("created_at")).order_by("-at").values("at")
+        return self.annotate(ended_at=Coalesce("revoked_at", models.Subquery(with_all[:1])))
 
     def over(self, before: datetime) -> SessionQuerySet:
         """Return the sessions that were revoked or expired before ``before``."""

@@ -34,7 +34,7 @@ SINGLE_SIGN_ON: Final = "Single sign-on"
 
 
 class StoredSession(NamedTuple):
-    """A session as it was read, with the account of its person."""
+    """A session as it was read, with the account of its person; ``revoked_at`` is what ``with_end`` says."""
 
     account: Account
     id: UUID
@@ -148,10 +148,11 @@ LAST_USE_STEP: Final = timedelta(seconds=60)
 _ID: Final = Param("id", models.UUIDField())
 _NOW: Final = Param("now", models.DateTimeField())
 _SESSION_COLUMNS: Final = StoredSession._fields[1:]
+_READ: Final = tuple("ended_at" if one == "revoked_at" else one for one in _SESSION_COLUMNS)
 _LIVE_COLUMNS: Final = LiveSession._fields[1:-1]
 _ACCOUNT_COLUMNS: Final = tuple(f"user__{column}" for column in ACCOUNT_COLUMNS)
 _BY_ID: Final = CompiledSelect(
-    lambda: Session.objects.filter(pk=_ID).order_by().values_list(*_SESSION_COLUMNS, *_ACCOUNT_COLUMNS)
+    lambda: Session.objects.filter(pk=_ID).with_end().order_by().values_list(*_READ, *_ACCOUNT_COLUMNS)
 )
 _LIVE: Final = CompiledSelect(
     lambda: (
@@ -162,6 +163,7 @@ _LIVE: Final = CompiledSelect(
             revoked_at=None,
             idle_expires_at__gt=_NOW,
         )
+        .outlasting()
         .order_by()
         .values_list(*_LIVE_COLUMNS, *_ACCOUNT_COLUMNS)
     )

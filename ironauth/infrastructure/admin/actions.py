@@ -12,6 +12,7 @@ from django.http import HttpRequest
 from django.template.response import TemplateResponse
 
 CONFIRMED: Final = "confirmed"  # the field that says the question has been answered with yes
+TYPED: Final = "typed"  # the field in which a phrase is typed, of an act that nobody may press by mistake
 SHOWN: Final = 50  # rows named in the question
 
 
@@ -89,6 +90,16 @@ def needs_step_up(model_admin: Any, action: str) -> bool:
     return True
 
 
+def is_typed(request: HttpRequest, phrase: str) -> bool:
+    """Tell whether the answer to a question has the phrase that it asks for; blanks around it do not matter.
+
+    Args:
+        request: The answer.
+        phrase: As given to ``ask``.
+    """
+    return CONFIRMED in request.POST and request.POST.get(TYPED, "").strip() == phrase
+
+
 def ask(
     model_admin: "admin.ModelAdmin[Any]",
     request: HttpRequest,
@@ -101,6 +112,7 @@ def ask(
     danger: bool,
     unshown: int = 0,
     spared: str = "",
+    phrase: str = "",
 ) -> TemplateResponse:
     """Return the page that asks before ``action``; its answer comes with the same selection and ``CONFIRMED``.
 
@@ -115,6 +127,7 @@ def ask(
         danger: As the act declares.
         unshown: How many more rows there are.
         spared: A sentence about rows that stay as they are.
+        phrase: What has to be typed (``is_typed``); "" where pressing the button is enough.
     """
     context = {
         **model_admin.admin_site.each_context(request),
@@ -127,6 +140,9 @@ def ask(
         "selected": request.POST.getlist(ACTION_CHECKBOX_NAME),
         "action_checkbox_name": ACTION_CHECKBOX_NAME,
         "confirmed": CONFIRMED,
+        "phrase": phrase,
+        "typed": TYPED,
+        "mistyped": CONFIRMED in request.POST,
         "media": model_admin.media,
     }
     request.current_app = model_admin.admin_site.name  # Django's own convention

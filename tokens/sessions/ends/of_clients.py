@@ -1,4 +1,4 @@
-"""Ending the sessions of a client that is disabled or deleted, however many there are.
+"""Ending the sessions of a client that is disabled or deleted, however many there are; and working through batches.
 
 Its tokens are refused as soon as workers hear that the client is no more: one tag stands for all of them, and none of
 its sessions has to be told of. Their rows are ended so that nothing lives again when the client is enabled. A few end
@@ -7,6 +7,7 @@ and the purge, so that a process that dies takes nothing with it. Until the last
 """
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 from uuid import UUID
@@ -24,6 +25,7 @@ from tokens.clients import registry as clients
 from tokens.clients.models import EndingClient, OAuthClient
 from tokens.clients.queries import client_ends
 from tokens.errors import InvalidToken
+from tokens.sessions.ends import of_everybody
 from tokens.sessions.models import FIRST_PARTY_CLIENT, SSO_CLIENT, Session
 
 #: Sessions that end with the act itself; with more, all others end by batches.
@@ -84,11 +86,19 @@ def end_batch() -> bool:
 
 
 def end_all() -> None:
-    """End all that waits, each batch in a transaction of its own; for commands, which have no server to wait for."""
-    more = True
-    while more:
-        with transaction.atomic():
-            more = end_batch()
+    """End all that waits, each batch in a transaction of its own; for commands, which have no server to wait for.
+
+    Sessions of clients, and those of everybody (``of_everybody``).
+    """
+    for step in _steps():
+        more = True
+        while more:
+            with transaction.atomic():
+                more = step()
+
+
+def _steps() -> tuple[Callable[[], bool], ...]:
+    return end_batch, of_everybody.end_batch
 
 
 async def require_client(client_id: str, claims: AccessClaims) -> None:
@@ -121,7 +131,8 @@ class _Ending:
     async def start(self) -> None:
         await self.stop()
         self._wake = asyncio.Event()
-        invalidation_feed().subscribe(TAG, self.wake)
+        for tag in (TAG, of_everybody.TAG):
+            invalidation_feed().subscribe(tag, self.wake)
         self._task = asyncio.get_running_loop().create_task(self._run(), name="client-ending")
 
     async def stop(self) -> None:
@@ -147,10 +158,11 @@ class _Ending:
                 await asyncio.wait_for(self._wake.wait(), POLL_S)
 
     async def _end_all(self) -> None:
-        more = True
-        while more:
-            more = await database().write(end_batch)
-            await asyncio.sleep(REST_S)
+        for step in _steps():
+            more = True
+            while more:
+                more = await database().write(step)
+                await asyncio.sleep(REST_S)
 
 
 _ending = _Ending()

@@ -24,6 +24,7 @@ READ = {
     "oauth_client", "backup", "breached_passwords", "build_openapi", "create_signing_key", "forgive_failures",
     "purge_expired", "reseal_secrets", "rotate_signing_key", "import_users", "export_users", "upstream_provider",
     "partition_audit", "search_index",
+    "end_everybodys_sessions",
 }  # fmt: skip
 #: Commands that print where the server is, and serve on anybody who reads it.
 SERVING = {"hashworker", "serve"}

@@ -1,0 +1,102 @@
+"""Ending the sessions of everybody at once, however many there are: after a break-in, say.
+
+One row has the moment. From its commit on, no session that was opened before is accepted, because whatever judges a
+session asks for the moment as well (``Session.objects.live``, ``with_end``). Tokens that workers remember have the tag
+of the key that signed them: a few invalidations end all of them, instead of one a session.
+
+The rows of the sessions are ended afterwards by batches, as those of a client are (``of_clients``): they are listed as
+ended, kept devices go, and applications are told. Each batch notes how far it got, and a process that dies takes
+nothing with it. The moment stays: a session that was being opened when the last batch ran is over too.
+"""
+
+from typing import Final
+from uuid import UUID
+
+from django.contrib.sessions.models import Session as AdminSession
+from django.db import transaction
+
+from accounts.audit import recording as audit
+from accounts.audit.recording import Event
+from ironauth.infrastructure.admin.session_store import stored_key
+from ironauth.infrastructure.cache.invalidation import invalidate
+from ironauth.infrastructure.core import clock
+from ironauth.infrastructure.telemetry.logs import get_logger
+from tokens.keys.key_set import kid_tag
+from tokens.keys.models import SigningKey
+from tokens.sessions import ending
+from tokens.sessions.ends.queries import forget_devices
+from tokens.sessions.models import FIRST_PARTY_CLIENT, EverybodysEnd, Session
+
+#: Sessions of one transaction: 10 ms in which others may wait for a row.
+BATCH: Final = 500
+#: Wakes every process: there is something to end.
+TAG: Final = "everybody:ending"
+#: What somebody types who means it.
+PHRASE: Final = "end everybody's sessions"
+
+log = get_logger()
+
+
+def begin(*, actor_id: UUID | None, spared: str | None = None) -> EverybodysEnd:
+    """End the sessions of everybody now, those of the admin too, and leave it in the trail. 8 queries.
+
+    An earlier end whose rows are not all written is left to this one, which has them all.
+
+    Args:
+        actor_id: The member of staff; None for a command.
+        spared: The key of the admin's session in which they have asked, which stays.
+    """
+    with transaction.atomic():
+        now = clock.now()
+        EverybodysEnd.objects.filter(finished_at=None).update(finished_at=now)
+        one, _ = EverybodysEnd.objects.get_or_create(at=now, defaults={"actor_id": actor_id})
+        ending.everything_under_way_ends.send(sender=Session)
+        staff = AdminSession.objects.all()
+        (staff.exclude(pk=stored_key(spared)) if spared else staff).delete()
+        kids = SigningKey.objects.exclude(state=SigningKey.State.DROPPED).values_list("kid", flat=True)
+        invalidate(*map(kid_tag, kids), TAG)
+        audit.record(Event.EVERYBODYS_SESSIONS_ENDED, actor_id=actor_id)
+    log.warning("everybodys_sessions_end", by=str(actor_id) if actor_id else "")
+    return one
+
+
+def end_batch() -> bool:
+    """End the next rows of sessions that are over with everybody's, and note it; return whether there are more.
+
+    1 query where there is nothing to do, 5 to 9 otherwise. Two processes never do it at a time.
+    """
+    one = EverybodysEnd.objects.select_for_update(skip_locked=True).filter(finished_at=None).order_by("-at").first()
+    if one is None:
+        return False
+    rows = Session.objects.order_by("pk")
+    looked_at = list((rows.filter(pk__gt=one.after) if one.after else rows).values_list("pk", flat=True)[:BATCH])
+    over = Session.objects.filter(pk__in=looked_at, revoked_at=None, created_at__lte=one.at).order_by()
+    found = list(over.values_list("pk", "client_id", "user_id", "parent_id"))
+    if found:
+        ids = [session_id for session_id, *_ in found]
+        one.ended += Session.objects.filter(pk__in=ids).revoke(Session.RevokeReason.ENDED_BY_STAFF, one.at)
+        forget_devices(ids)
+        signed_in = {
+            (client_id, user_id, parent_id)
+            for _, client_id, user_id, parent_id in found
+            if parent_id is not None and client_id != FIRST_PARTY_CLIENT
+        }
+        if signed_in:
+            ending.clients_signed_out.send(sender=Session, signed_in=signed_in)
+    one.after = looked_at[-1] if looked_at else one.after
+    if len(looked_at) < BATCH:
+        one.finished_at = clock.now()
+        log.info("everybodys_sessions_ended", sessions=one.ended)
+    one.save(update_fields=["after", "ended", "finished_at"])
+    return one.finished_at is None
+
+
+def progress() -> str:
+    """Return in a sentence how far the newest end is; "" where there never was one. 1 query."""
+    one = EverybodysEnd.objects.first()
+    if one is None:
+        return ""
+    when = f"{one.at:%Y-%m-%d %H:%M:%S} UTC"
+    if one.finished_at is None:
+        return f"Everybody's sessions ended at {when}; {one.ended:,} are written as ended so far, the others follow."
+    return f"Everybody's sessions ended at {when}: {one.ended:,} of them."
