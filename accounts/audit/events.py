@@ -174,6 +174,9 @@ class Event(enum.StrEnum):
     MEMBER_INVITATION_WITHDRAWN = (
         "member_invitation_withdrawn", Family.ORGANIZATIONS, "Invitation to an organization withdrawn",
     )  # fmt: skip
+    MEMBER_INVITATION_DECLINED = (
+        "member_invitation_declined", Family.ORGANIZATIONS, "Invitation to an organization declined",
+    )  # fmt: skip
     MEMBER_ADDED = "member_added", Family.ORGANIZATIONS, "Member added by staff"
     MEMBER_ROLE_CHANGED = "member_role_changed", Family.ORGANIZATIONS, "Role of a member changed"
     MEMBER_REMOVED = "member_removed", Family.ORGANIZATIONS, "Member removed"

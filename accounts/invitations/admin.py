@@ -22,7 +22,7 @@ from accounts import email_address as emails
 from accounts import names
 from accounts.access import roles as access_roles
 from accounts.access.rights import ADD_INVITATIONS, DELETE_INVITATIONS, VIEW_INVITATIONS, rights_of_request
-from accounts.invitations import continuing, units
+from accounts.invitations import continuing, queries, units
 from accounts.invitations.errors import InvitationExists
 from accounts.invitations.models import Invitation
 from accounts.invitations.queries import require_grantable
@@ -205,7 +205,7 @@ class InvitationAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: ig
         """Offer what may be done with an invitation that nobody has answered."""
         context["make"] = "Invite"
         row: Invitation | None = kwargs.get("obj")
-        if row is not None and row.accepted_at is None and row.withdrawn_at is None:
+        if row is not None and row.accepted_at is None and row.withdrawn_at is None and not queries.dead([row]):
             offers = (
                 ("send_again", "Send again", self.send_again, self.has_send_permission(request)),
                 ("withdraw", "Withdraw", self.withdraw, self.has_withdraw_permission(request)),
@@ -257,7 +257,8 @@ class InvitationAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: ig
     @admin.display(description="state")
     def state(self, row: Invitation) -> str:
         """Return what came of it."""
-        return row.state_at(clock.now()).capitalize()
+        is_dead = row.accepted_at is None and row.withdrawn_at is None and bool(queries.dead([row]))
+        return row.state_at(clock.now(), is_dead=is_dead).capitalize()
 
     @admin.display(description="made")
     def made(self, row: Invitation) -> str:

@@ -73,10 +73,15 @@ class Invitation(models.Model):
     def __str__(self) -> str:
         return f"Invitation of {self.email}"
 
-    def state_at(self, now: datetime) -> str:
-        """Return what has come of it: accepted, withdrawn, expired or waiting."""
+    def state_at(self, now: datetime, *, is_dead: bool = False) -> str:
+        """Return what has come of it: accepted, withdrawn, expired or waiting.
+
+        Args:
+            now: The moment.
+            is_dead: Whether who made it may not invite so any more: it is as good as withdrawn.
+        """
         if self.accepted_at is not None:
             return "accepted"
-        if self.withdrawn_at is not None:
+        if self.withdrawn_at is not None or is_dead:
             return "withdrawn"
         return "waiting" if self.expires_at > now else "expired"

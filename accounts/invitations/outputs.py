@@ -42,8 +42,13 @@ class InvitationPage(msgspec.Struct, frozen=True):
     previous: str | None
 
 
-def invitation_out(row: Invitation) -> InvitationOut:
-    """Return an invitation as it leaves."""
+def invitation_out(row: Invitation, *, is_dead: bool = False) -> InvitationOut:
+    """Return an invitation as it leaves.
+
+    Args:
+        row: The invitation.
+        is_dead: Whether who made it may not invite so any more; then it is as good as withdrawn.
+    """
     return InvitationOut(
         id=row.pk,
         email=row.email,
@@ -51,7 +56,7 @@ def invitation_out(row: Invitation) -> InvitationOut:
         language=row.language,
         roles=tuple(row.roles),
         client=row.client,
-        state=row.state_at(clock.now()),
+        state=row.state_at(clock.now(), is_dead=is_dead),
         invited_by=row.invited_by_id,
         user=row.user_id,
         created_at=row.created_at,

@@ -1,5 +1,6 @@
 """What units of any room ask and write about invitations, inside their transaction."""
 
+import uuid
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
@@ -39,11 +40,14 @@ class Joining(NamedTuple):
     """What the room of organisations does about invitations to one.
 
     Attributes:
-        stands: Tells whether an invitation may still be accepted: who made it may still invite with its role.
+        standing: Returns those that may still be accepted: who made them may still invite with their roles.
+        lock: Locks the organisation of one until the transaction ends. Whatever ends invitations of an organisation
+            does it first, then the invitation is locked, then its token. A person is locked before.
         join: Makes somebody a member, or raises what forbids it.
     """
 
-    stands: Callable[[Invitation], bool]
+    standing: Callable[[Iterable[Invitation]], list[Invitation]]
+    lock: Callable[[Invitation], None]
     join: Callable[[User, Invitation], None]
 
 
@@ -68,14 +72,42 @@ def opened(token: str) -> Invitation | None:
     return row if row is not None and _stands(row) else None
 
 
+def dead(rows: Iterable[Invitation]) -> set[uuid.UUID]:
+    """Return which of these open nothing any more because who made them may not invite so. One query, or none.
+
+    Args:
+        rows: Invitations that wait for an answer; those of staff are never among the answer.
+    """
+    of_organizations = [row for row in rows if row.organization_id is not None]
+    standing = {row.pk for one in _joining if of_organizations for row in one.standing(of_organizations)}
+    return {row.pk for row in of_organizations} - standing
+
+
 def _stands(row: Invitation) -> bool:
-    return row.organization_id is None or all(one.stands(row) for one in _joining)
+    return not dead([row])
+
+
+def lock_joined(row: Invitation) -> None:
+    """Lock what the person of an invitation becomes a member of, before the invitation itself is locked.
+
+    Args:
+        row: The invitation; nothing is locked for one of staff.
+
+    Raises:
+        InvalidInvitation: The organisation is gone.
+    """
+    for one in _joining if row.organization_id is not None else ():
+        one.lock(row)
 
 
 def _standing(found: QuerySet[Invitation]) -> Invitation | None:
     """Return the first invitation that may still be accepted: that of staff, else the oldest of an organisation."""
-    of_organizations = found.exclude(organization=None).order_by("pk")
-    return found.filter(organization=None).first() or next(filter(_stands, of_organizations), None)
+    of_staff = found.filter(organization=None).first()
+    if of_staff is not None:
+        return of_staff
+    of_organizations = list(found.exclude(organization=None).order_by("pk"))
+    over = dead(of_organizations)
+    return next((row for row in of_organizations if row.pk not in over), None)
 
 
 def send(row: Invitation, *, create: bool = False) -> None:
@@ -117,7 +149,7 @@ def end(rows: QuerySet[Invitation]) -> int:
 
 
 def waits_for(key: str) -> bool:
-    """Tell whether an invitation to this folded address may be accepted. Two queries, more for several."""
+    """Tell whether an invitation to this folded address may be accepted. Three queries at most."""
     return _standing(waiting(clock.now()).filter(email_key=key)) is not None
 
 
@@ -136,7 +168,9 @@ def accept_elsewhere(user: User, provider: str) -> bool:
     row = take(found.filter(organization=None))
     if row is None and settings.IRONAUTH_SIGN_UP == "invitation":  # else the person chooses what to be a member of
         first = _standing(found)
-        row = take(found.filter(pk=first.pk)) if first is not None else None
+        if first is not None:
+            lock_joined(first)
+            row = take(found.filter(pk=first.pk))
     if row is None:
         return False
     if row.token_id is not None:
@@ -158,9 +192,15 @@ def page(filters: Mapping[str, Any]) -> Page[InvitationOut]:
         Invitation.objects.all(),
         filters,
         ordering=ORDERING,
-        show=lambda rows: [invitation_out(row) for row in rows],
+        show=_shown,
         id_of=lambda invitation: invitation.id,
     )
+
+
+def _shown(rows: Iterable[Invitation]) -> list[InvitationOut]:
+    found = list(rows)
+    over = dead(row for row in found if row.accepted_at is None and row.withdrawn_at is None)
+    return [invitation_out(row, is_dead=row.pk in over) for row in found]
 
 
 def waiting(now: datetime) -> QuerySet[Invitation]:

@@ -28,6 +28,8 @@ from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.hashing.pool import hash_pool
 from ironauth.infrastructure.telemetry.logs import get_logger
 
+__all__ = ["Invited"]
+
 
 async def invite(*, actor_id: uuid.UUID, values: Mapping[str, Any]) -> InvitationOut:
     """Invite somebody: store it, and have the message sent.
@@ -121,6 +123,15 @@ async def sought(*, token: str) -> Invited | None:
         token: What the message brought.
     """
     return await database().read(units.find, token) if token else None
+
+
+async def used(*, invitation_id: uuid.UUID) -> Invited | None:
+    """Return what an invitation has led to that somebody has accepted; None for none.
+
+    Args:
+        invitation_id: The invitation, as the first of two clicks has noted it.
+    """
+    return await database().read(units.used, invitation_id)
 
 
 async def accept(

@@ -32,7 +32,6 @@ from accounts.privacy import terms
 from accounts.users import queries as user_queries
 from accounts.users.models import User
 from accounts.users.outputs import UserOut, user_out
-from accounts.users.queries import Holder
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.errors import NotFound, PermissionDenied
 from ironauth.infrastructure.core.ids import new_id
@@ -45,11 +44,12 @@ class Invited(NamedTuple):
     """What the link of an invitation opens. ``taken``: an account has proved the address by now, or is closed.
 
     ``application``: where it leads, while that can be continued to. ``language``: of its message and of the person; ""
-    where staff have chosen none. ``organization``: the name of what the person becomes a member of; "" for none.
+    where staff have chosen none. ``token_id``: of the link; None once it is used up. ``organization``: the name of what
+    the person becomes a member of; "" for none.
     """
 
     id: uuid.UUID
-    token_id: uuid.UUID
+    token_id: uuid.UUID | None
     email: str
     name: str
     taken: bool
@@ -64,12 +64,25 @@ def find(token: str) -> Invited | None:
     One query more for an invitation to an organisation.
     """
     row = queries.opened(token)
-    if row is None or row.token_id is None:
-        return None
+    return _invited(row, row.token_id) if row is not None and row.token_id is not None else None
+
+
+def used(invitation_id: uuid.UUID) -> Invited | None:
+    """Return what an invitation has led to that somebody has accepted; None for any other. Three queries at most.
+
+    Args:
+        invitation_id: The invitation.
+    """
+    found = Invitation.objects.select_related("organization").filter(pk=invitation_id, accepted_at__isnull=False)
+    row = found.first()
+    return _invited(row, None) if row is not None else None
+
+
+def _invited(row: Invitation, token_id: uuid.UUID | None) -> Invited:
     leads = continuing.find(row.client)
     organization = row.organization.name if row.organization is not None else ""
     taken = _is_taken(row.email_key)
-    return Invited(row.pk, row.token_id, row.email, row.name, taken, leads, row.language, organization)
+    return Invited(row.pk, token_id, row.email, row.name, taken, leads, row.language, organization)
 
 
 def _is_taken(key: str) -> bool:
@@ -99,12 +112,18 @@ def accept(*, invited: Invited, encoded: str, name: str) -> UserOut:
         DomainError: It is to an organisation, and nobody can become a member by it any more.
         IntegrityError: The address was taken meanwhile.
     """
-    row = queries.take(queries.waiting(clock.now()).filter(pk=invited.id, token_id=invited.token_id))
-    if row is None or not email_tokens.consume(invited.token_id):
+    found = queries.waiting(clock.now()).filter(pk=invited.id, token_id=invited.token_id)
+    seen = found.first()
+    if seen is None:
         raise InvalidInvitation
-    holder = user_queries.lock_holder(row.email_key)
+    holder = user_queries.lock_holder(seen.email_key)
+    user = user_queries.lock(holder.id) if holder is not None else None
+    queries.lock_joined(seen)
+    row = queries.take(found)
+    if row is None or invited.token_id is None or not email_tokens.consume(invited.token_id):
+        raise InvalidInvitation
     if holder is not None:
-        return _taken_over(holder, row, encoded=encoded, name=name)
+        return _taken_over(user, row, encoded=encoded, name=name)
     user = User.objects.hashed(
         email=row.email,
         encoded=encoded,
@@ -117,9 +136,8 @@ def accept(*, invited: Invited, encoded: str, name: str) -> UserOut:
     return user_out(user, queries.given_to(user, row, {}))
 
 
-def _taken_over(holder: Holder, row: Invitation, *, encoded: str, name: str) -> UserOut:
-    """Make the account with the invited address, which nobody has proved, the invited person's."""
-    user = user_queries.lock(holder.id)
+def _taken_over(user: User | None, row: Invitation, *, encoded: str, name: str) -> UserOut:
+    """Make the account with the invited address, which nobody has proved, the invited person's; it is locked."""
     if user is None or not _may_start_clean(user.is_active, user.email_verified_at):
         raise EmailTaken
     changes = {"email": row.email, "name": name, "language": row.language, **terms.kept()}
@@ -205,7 +223,7 @@ def address_of(*, actor_id: uuid.UUID, invitation_id: uuid.UUID) -> str:
     """
     require_may_invite(actor_id=actor_id, roles=[])
     row = Invitation.objects.filter(pk=invitation_id, accepted_at=None, withdrawn_at=None).first()
-    if row is None:
+    if row is None or queries.dead([row]):
         raise NotFound(NO_INVITATION)
     return row.email
 
@@ -249,9 +267,9 @@ def withdraw(*, actor_id: uuid.UUID, invitation_id: uuid.UUID) -> None:
 
 
 def _locked(invitation_id: uuid.UUID) -> Invitation:
-    """Return an invitation that nobody has answered, locked. Raises ``NotFound``."""
+    """Return an invitation that nobody has answered and that opens something, locked. Raises ``NotFound``."""
     unanswered = Invitation.objects.filter(accepted_at=None, withdrawn_at=None)
     row = unanswered.select_for_update(of=("self",)).filter(pk=invitation_id).first()
-    if row is None:
+    if row is None or queries.dead([row]):
         raise NotFound(NO_INVITATION)
     return row

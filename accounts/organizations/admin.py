@@ -22,7 +22,7 @@ from accounts.access.rights import (
     DELETE_ORGANIZATIONS,
     VIEW_ORGANIZATIONS,
 )
-from accounts.organizations import rules
+from accounts.organizations import queries, rules
 from accounts.organizations.administration import units
 from accounts.organizations.administration.inputs import validate_slug
 from accounts.organizations.models import SLUG_CHARACTERS, Membership, Organization
@@ -178,6 +178,7 @@ class OrganizationAdmin(OnlyWithOrganizations, CheckedSelection, admin.ModelAdmi
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         """Store it by the unit of the API, which leaves the event."""
         caller: Any = request.user
+        queries.lock_people(caller.pk)  # whom the entry of the log names
         if change:
             units.rename(actor_id=caller.pk, organization_id=obj.pk, name=form.cleaned_data["name"])
             return
@@ -287,6 +288,7 @@ class MembershipAdmin(OnlyWithOrganizations, CheckedSelection, admin.ModelAdmin)
             (obj.user_id, obj.organization_id) if change else (data["person"].pk, data["belongs_to"])
         )
         whose = {"organization_id": organization_id, "user_id": user_id}
+        queries.lock_people(caller.pk, user_id)  # the first is whom the entry of the log names
         units.set_member(actor_id=caller.pk, **whose, role=data["role"])
         found = Membership.objects.get(user_id=user_id, organization_id=organization_id)
         obj.pk, obj.user_id, obj.organization_id = found.pk, user_id, organization_id

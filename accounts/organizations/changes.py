@@ -1,7 +1,7 @@
 """What is done to organisations and memberships, by members or by staff: the rules that hold for both, and the trail.
 
 The caller has judged who may. Members change under the lock of their organisation (``queries.lock``), so that of two
-owners who leave at once one stays.
+owners who leave at once one stays. Locks are taken in one order: people, organisation, invitations, their tokens.
 """
 
 import uuid
@@ -10,6 +10,7 @@ from typing import Final
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event
 from accounts.invitations import queries as invitations
+from accounts.invitations.errors import InvalidInvitation
 from accounts.invitations.models import Invitation
 from accounts.organizations import queries, roles, rules
 from accounts.organizations.errors import AlreadyMember, LastOwner, TooManyMembers, TooManyOrganizations
@@ -17,6 +18,7 @@ from accounts.organizations.models import Membership, Organization
 from accounts.organizations.outputs import MembershipRow
 from accounts.organizations.signals import membership_changed
 from accounts.users import queries as user_queries
+from accounts.users.models import User
 from ironauth.infrastructure.core.errors import NotFound
 
 NO_PERSON: Final = "There is no active user with this id."
@@ -77,6 +79,44 @@ def delete(row: Organization, *, actor_id: uuid.UUID | None) -> None:
     row.delete()
     facts = {"organization": str(organization_id), "members": len(members)}
     audit.record(Event.ORGANIZATION_DELETED, actor_id=actor_id, details=facts)
+
+
+def accept(user: User, row: Invitation) -> MembershipRow:
+    """Make the invited person a member, once.
+
+    Args:
+        user: The person, locked; their proved address is the invited one.
+        row: The invitation, as it was found; its organisation is locked first.
+
+    Raises:
+        InvalidInvitation: It was used, withdrawn or sent anew at this moment, or its organisation is gone.
+        DomainError: What ``join`` raises.
+    """
+    invitations.lock_joined(row)
+    if not invitations.use(row):
+        raise InvalidInvitation
+    invitations.given_to(user, row, {}, Event.ORGANIZATION_JOINED)
+    joined = queries.membership(user.pk, row.organization_id) if row.organization_id is not None else None
+    if joined is None:
+        raise InvalidInvitation
+    return joined
+
+
+def decline(user: User, row: Invitation) -> None:
+    """End an invitation because the invited person does not want it; its link opens nothing any more.
+
+    Args:
+        user: The person, locked; their proved address is the invited one.
+        row: The invitation, as it was found; its organisation is locked first.
+
+    Raises:
+        InvalidInvitation: It was used, withdrawn or sent anew at this moment, or its organisation is gone.
+    """
+    invitations.lock_joined(row)
+    if not invitations.end(Invitation.objects.filter(pk=row.pk, token_id=row.token_id)):
+        raise InvalidInvitation
+    facts = {"organization": str(row.organization_id), "invitation": str(row.pk)}
+    audit.record(Event.MEMBER_INVITATION_DECLINED, actor_id=user.pk, user_id=user.pk, details=facts)
 
 
 def add(organization_id: uuid.UUID, *, user_id: uuid.UUID, role: str, actor_id: uuid.UUID) -> MembershipRow:

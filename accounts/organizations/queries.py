@@ -1,15 +1,17 @@
 """What units of any room ask about memberships, inside their transaction; of hot paths, compiled once."""
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from django.db import DEFAULT_DB_ALIAS, models
 from django.db.models import Exists, OuterRef, QuerySet
 
+from accounts.invitations.models import Invitation
 from accounts.organizations import roles, rules
 from accounts.organizations.models import Membership, Organization
 from accounts.organizations.outputs import MemberOut, MembershipRow
+from accounts.users.models import User
 from ironauth.infrastructure.api import paging
 from ironauth.infrastructure.api.paging import Page
 from ironauth.infrastructure.core.errors import NotFound
@@ -73,6 +75,41 @@ def lock(organization_id: uuid.UUID) -> Organization:
     if row is None:
         raise NotFound(NO_ORGANIZATION)
     return row
+
+
+def lock_people(*user_ids: uuid.UUID) -> None:
+    """Lock people until the transaction ends, in one order, before any organisation is locked. One query.
+
+    What refers to them and is stored under the lock of an organisation (an invitation, an entry of the admin's log)
+    would wait for them otherwise, while who holds them waits for the organisation.
+
+    Args:
+        user_ids: Who they are.
+    """
+    people = User.objects.select_for_update(no_key=True).filter(pk__in=user_ids).order_by("pk")
+    list(people.values_list("pk", flat=True))
+
+
+def standing(rows: Iterable[Invitation]) -> list[Invitation]:
+    """Return the invitations whose makers may still invite with their roles. One query.
+
+    Args:
+        rows: Invitations to organisations.
+    """
+    found = list(rows)
+    makers = Membership.objects.filter(
+        user__in={row.invited_by_id for row in found if row.invited_by_id is not None},
+        organization__in={row.organization_id for row in found},
+        user__is_active=True,
+    )
+    roles_held = makers.values_list("user_id", "organization_id", "role") if rules.enabled() else ()
+    held: dict[tuple[uuid.UUID | None, uuid.UUID | None], str] = {(user, of): role for user, of, role in roles_held}
+    return [row for row in found if _may_make(held.get((row.invited_by_id, row.organization_id)), row)]
+
+
+def _may_make(role: str | None, row: Invitation) -> bool:
+    """Tell whether a member with this role may make such an invitation; None: no member."""
+    return role is not None and roles.may(role, roles.Act.INVITE) and roles.is_over(role, row.organization_role)
 
 
 def role_of(user_id: uuid.UUID, organization_id: uuid.UUID) -> str | None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from django.db.models import Exists, F, OuterRef, QuerySet
+from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django.db.models.signals import pre_delete
 
 from accounts.email import first_proof
@@ -27,18 +27,18 @@ def register() -> None:
     export.register("organizations", _memberships, Membership)
     first_proof.register(Membership, Fate.KEPT, "Without a proved address only staff give one, as they give roles.")
     user_rules.register_end(_forbid_end)
-    invitations.register_joining(Joining(stands=stands, join=_join))
+    invitations.register_joining(Joining(standing=queries.standing, lock=_lock, join=_join))
     pre_delete.connect(_person_deleted, sender=User, dispatch_uid="accounts.organizations.person_deleted")
 
 
-def stands(row: Invitation) -> bool:
-    """Tell whether who has made an invitation may still invite with its role. One query; none where staff made it."""
-    if row.invited_by_id is None or row.organization_id is None:
-        return False
-    found = queries.membership(row.invited_by_id, row.organization_id)
-    if found is None or not roles.may(found.role, roles.Act.INVITE):
-        return False
-    return roles.is_over(found.role, row.organization_role)
+def _lock(row: Invitation) -> None:
+    """Lock the organisation of an invitation. Raises ``InvalidInvitation`` where it is gone."""
+    if row.organization_id is None:
+        raise InvalidInvitation
+    try:
+        queries.lock(row.organization_id)
+    except NotFound as error:
+        raise InvalidInvitation from error
 
 
 def _join(user: User, row: Invitation) -> None:
@@ -49,7 +49,7 @@ def _join(user: User, row: Invitation) -> None:
         changes.join(user_id=user.pk, organization_id=row.organization_id, role=row.organization_role)
     except NotFound as error:
         raise InvalidInvitation from error
-    if not stands(row):  # asked under the lock that changes of members take
+    if not queries.standing([row]):  # asked under the lock that changes of members take
         raise InvalidInvitation
 
 
@@ -77,9 +77,19 @@ def _forbid_end(users: Iterable[User]) -> None:
 
 
 def _person_deleted(instance: User, **_: object) -> None:
-    """Delete the organisations in which a person is alone. One query for none; without organisations here no query."""
+    """Delete the organisations in which a person is alone. Two queries for none; without organisations here no query.
+
+    All of the person's are locked first: the database takes memberships and invitations along in an order of its own,
+    and who deletes such an organisation at the same time takes them in another one.
+    """
     if not rules.enabled():
         return
+    made_or_had = Invitation.objects.filter(Q(invited_by=instance) | Q(user=instance), organization__isnull=False)
+    theirs = set(Membership.objects.filter(user=instance).values_list("organization_id", flat=True))
+    theirs |= set(made_or_had.values_list("organization_id", flat=True))
+    if not theirs:
+        return
+    list(Organization.objects.select_for_update().filter(pk__in=theirs).order_by("pk").values_list("pk", flat=True))
     others = Membership.objects.filter(organization_id=OuterRef("pk")).exclude(user_id=instance.pk)
     alone = Organization.objects.filter(~Exists(others), memberships__user_id=instance.pk)
     for organization_id in list(alone.values_list("pk", flat=True)):

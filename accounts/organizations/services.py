@@ -258,13 +258,35 @@ async def accept(*, user_id: uuid.UUID, token: str, address: str = "") -> Member
         Throttled: In place of ``InvalidInvitation``, after too many tokens that open nothing.
         DomainError: What ``units.accept`` raises.
     """
-    rules.require_enabled()
-    if await database().read(invitation_queries.opened, token) is None:
-        await rate_limits.admit(rate_limits.EMAIL_TOKEN, address=address)
-        raise InvalidInvitation
+    await _require_opened(token, address)
     try:
         joined = await database().write(units.accept, user_id=user_id, token=token)
     except IntegrityError as error:  # staff have made them a member at this moment
         raise AlreadyMember from error
     get_logger().info("organization_joined", organization=str(joined.organization_id), user_id=str(user_id))
     return joined
+
+
+async def decline(*, user_id: uuid.UUID, token: str, address: str = "") -> None:
+    """Decline an invitation with the account that somebody is signed in to; it opens nothing any more.
+
+    Args:
+        user_id: The person; their address has to be the invited one, and proved.
+        token: What the message brought.
+        address: The client's.
+
+    Raises:
+        Throttled: In place of ``InvalidInvitation``, after too many tokens that open nothing.
+        DomainError: What ``units.decline`` raises.
+    """
+    await _require_opened(token, address)
+    declined = await database().write(units.decline, user_id=user_id, token=token)
+    get_logger().info("member_invitation_declined", invitation=str(declined), user_id=str(user_id))
+
+
+async def _require_opened(token: str, address: str) -> None:
+    """Raise what refuses a token that opens nothing: ``Throttled`` after too many, else ``InvalidInvitation``."""
+    rules.require_enabled()
+    if await database().read(invitation_queries.opened, token) is None:
+        await rate_limits.admit(rate_limits.EMAIL_TOKEN, address=address)
+        raise InvalidInvitation

@@ -231,6 +231,7 @@ def invite(
         InvitationExists: One of this organisation to the address waits for an answer.
         TooManyMembers: As many invitations wait as may.
     """
+    queries.lock_people(actor_id)  # whom the invitation names
     row, mine = _acting(actor_id, organization_id, Act.INVITE)
     if not roles.is_over(mine.role, role):
         raise PermissionDenied(_OTHERS)
@@ -240,11 +241,11 @@ def invite(
     if Membership.objects.filter(organization_id=row.pk, user__email_key=key).exists():
         raise AlreadyMember
     unanswered = Invitation.objects.filter(organization_id=row.pk, accepted_at=None, withdrawn_at=None)
-    invitations.end(unanswered.filter(email_key=key, expires_at__lte=now))
-    waiting = unanswered.filter(expires_at__gt=now)
-    if waiting.filter(email_key=key).exists():
+    standing = queries.standing(unanswered.filter(expires_at__gt=now))
+    if any(one.email_key == key for one in standing):
         raise InvitationExists
-    if waiting.count() >= rules.MOST_WAITING:
+    invitations.end(unanswered.filter(email_key=key))  # it has expired, or who made it may not invite so any more
+    if len(standing) >= rules.MOST_WAITING:
         raise TooManyMembers
     made = Invitation(
         id=new_id(),
@@ -265,6 +266,8 @@ def invite(
 def waiting_invitations(*, actor_id: uuid.UUID, organization_id: uuid.UUID) -> list[OrganizationInvitationOut]:
     """Return the invitations of an organisation that wait for an answer, the newest first.
 
+    One is left out, as it opens nothing, while who made it may not invite so any more.
+
     Args:
         actor_id: The caller.
         organization_id: The organisation.
@@ -275,7 +278,7 @@ def waiting_invitations(*, actor_id: uuid.UUID, organization_id: uuid.UUID) -> l
     """
     require(actor_id, organization_id, Act.INVITE)
     found = invitations.waiting(clock.now()).filter(organization_id=organization_id)
-    return [_invitation_out(row) for row in found.order_by("-pk")[: rules.MOST_WAITING]]
+    return [_invitation_out(row) for row in queries.standing(found.order_by("-pk"))[: rules.MOST_WAITING]]
 
 
 def withdraw(*, actor_id: uuid.UUID, organization_id: uuid.UUID, invitation_id: uuid.UUID) -> None:
@@ -292,12 +295,12 @@ def withdraw(*, actor_id: uuid.UUID, organization_id: uuid.UUID, invitation_id: 
     """
     row, mine = _acting(actor_id, organization_id, Act.INVITE)
     unanswered = Invitation.objects.filter(organization_id=row.pk, accepted_at=None, withdrawn_at=None)
-    found = unanswered.filter(pk=invitation_id)
-    role = found.values_list("organization_role", flat=True).first()
-    if role is not None and not roles.is_over(mine.role, role):
-        raise PermissionDenied(_OTHERS)
-    if not invitations.end(found):
+    found = queries.standing(unanswered.filter(pk=invitation_id))
+    if not found:
         raise NotFound("There is no invitation with this id that waits for an answer.")
+    if not roles.is_over(mine.role, found[0].organization_role):
+        raise PermissionDenied(_OTHERS)
+    invitations.end(unanswered.filter(pk=invitation_id))
     facts = {"organization": str(row.pk), "invitation": str(invitation_id)}
     audit.record(Event.MEMBER_INVITATION_WITHDRAWN, actor_id=actor_id, details=facts)
 
@@ -315,6 +318,28 @@ def accept(*, user_id: uuid.UUID, token: str) -> MembershipRow:
         EmailNotVerified: Nobody has proved the address of the account: the page of the link lets its owner in.
         DomainError: What ``changes.join`` raises.
     """
+    return changes.accept(*_invited(user_id, token))
+
+
+def decline(*, user_id: uuid.UUID, token: str) -> uuid.UUID:
+    """Decline an invitation with the account that somebody is signed in to; return the id of the invitation.
+
+    Args:
+        user_id: The person; their address has to be the invited one, and proved.
+        token: What the message brought.
+
+    Raises:
+        InvalidInvitation: It opens nothing, or is to no organisation.
+        InvitationOfAnother: It is to another address.
+        EmailNotVerified: Nobody has proved the address of the account.
+    """
+    user, row = _invited(user_id, token)
+    changes.decline(user, row)
+    return row.pk
+
+
+def _invited(user_id: uuid.UUID, token: str) -> tuple[User, Invitation]:
+    """Return a person, locked, and what a token invites their proved address to. Raises as ``decline`` does."""
     user = user_rules.locked(user_id)
     row = invitations.opened(token)
     if row is None or row.organization_id is None or row.token_id is None:
@@ -323,10 +348,7 @@ def accept(*, user_id: uuid.UUID, token: str) -> MembershipRow:
         raise InvitationOfAnother
     if user.email_verified_at is None:
         raise EmailNotVerified
-    if not invitations.use(row):
-        raise InvalidInvitation
-    invitations.given_to(user, row, {}, Event.ORGANIZATION_JOINED)
-    return own(user_id, row.organization_id)
+    return user, row
 
 
 def _acting(actor_id: uuid.UUID, organization_id: uuid.UUID, act: Act) -> tuple[Organization, MembershipRow]:

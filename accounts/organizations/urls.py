@@ -8,6 +8,7 @@ from accounts.organizations.administration import views as staff
 urlpatterns: list[URLPattern] = [
     path("organizations", views.OrganizationsView.as_view(), name="organizations"),
     path("organizations/invitations/accept", views.AcceptInvitationView.as_view(), name="organization-accept"),
+    path("organizations/invitations/decline", views.DeclineInvitationView.as_view(), name="organization-decline"),
     path("organizations/<uuid:organization_id>", views.OrganizationView.as_view(), name="organization"),
     path("organizations/<uuid:organization_id>/leave", views.LeaveView.as_view(), name="organization-leave"),
     path("organizations/<uuid:organization_id>/members", views.MembersView.as_view(), name="organization-members"),

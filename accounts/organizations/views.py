@@ -312,3 +312,27 @@ class AcceptInvitationView(OrganizationsAPIView):
             user_id=signed_in(request).id, address=client_context.address_of(request), **data
         )
         return own_out(joined)
+
+
+class DeclineInvitationView(OrganizationsAPIView):
+    """An invitation, declined by the person behind the request."""
+
+    @extend_schema(
+        operation_id="organizations_invitations_decline",
+        summary="Decline an invitation to an organization",
+        request=AcceptInvitationInput,
+        responses={
+            204: None,
+            400: (ValidationFailed, InvalidInvitation),
+            403: (InvitationOfAnother, EmailNotVerified),
+            404: NotFound,
+            429: Throttled,
+        },
+    )
+    async def post(self, request: ApiRequest) -> None:
+        """End an invitation to the proved address of the account that is signed in; its link opens nothing any more.
+
+        Members of the organization do not see it among those that wait any more, and may make another.
+        """
+        data = await self.validated(request, AcceptInvitationInput)
+        await services.decline(user_id=signed_in(request).id, address=client_context.address_of(request), **data)

@@ -13,6 +13,7 @@ from accounts.invitations import services as invitations
 from accounts.invitations.continuing import Application
 from accounts.invitations.errors import InvalidInvitation
 from accounts.invitations.inputs import AcceptInput
+from accounts.invitations.services import Invited
 from accounts.pages import meter
 from accounts.pages.email import SCRIPT_HEADERS, TokenPage
 from accounts.privacy import terms
@@ -55,10 +56,9 @@ class InvitationPage(TokenPage):
             return self._failed(error)
         self.of_person = found.language if found is not None else ""
         with translation.override(self._language()):
-            leads = found.application.with_hint(found.email) if found is not None and found.application else None
-            return await self._answered(request, leads)
+            return await self._answered(request, found)
 
-    async def _answered(self, request: ApiRequest, leads: Application | None) -> HttpResponse:
+    async def _answered(self, request: ApiRequest, found: Invited | None) -> HttpResponse:
         typed = {"name": str(request.data.get("name", "")), "accepted": str(request.data.get("terms_version", ""))}
         if meter.FIELD in request.data:
             return await self._checked(request, **typed)
@@ -70,13 +70,23 @@ class InvitationPage(TokenPage):
             fields = error.detail if isinstance(error.detail, dict) else {}
             if "token" in fields:
                 return self._failed(self.invalid())
-            found = {str(field): [str(reason) for reason in reasons] for field, reasons in fields.items()}
-            return await self._marked(request, found)
+            wrong = {str(field): [str(reason) for reason in reasons] for field, reasons in fields.items()}
+            return await self._marked(request, wrong)
         except DomainError as error:
-            self.done = await self.done_before(request, error)
-            return self._page(done=self.done, application=leads) if self.done else self._failed(error)
-        await second_clicks.note(request, self.done)
-        return self._page(done=self.done, application=leads)
+            return await self._second(request, error)
+        await second_clicks.note(request, self.done, led_to=found.id if found is not None else None)
+        return self._page(done=self.done, application=_leads(found))
+
+    async def _second(self, request: ApiRequest, error: DomainError) -> HttpResponse:
+        """Return what the first of two clicks was answered, where this is the second one; else what went wrong."""
+        first = await second_clicks.first_of(request, *self.ends) if isinstance(error, self.invalid) else None
+        if first is None:
+            return self._failed(error)
+        self.done, self.is_second = first.word, True
+        used = await invitations.used(invitation_id=first.led_to) if first.led_to is not None else None
+        self.of_person = used.language if used is not None else ""
+        with translation.override(self._language()):
+            return self._page(done=self.done, application=_leads(used))
 
     async def act(self, request: ApiRequest) -> str:
         """Make the account."""
@@ -113,3 +123,8 @@ class InvitationPage(TokenPage):
         if taken and self.joins:
             page.status_code = 200  # nothing has failed
         return page
+
+
+def _leads(found: Invited | None) -> Application | None:
+    """Return the application that an invitation leads to, with the address of who signs in there; None for none."""
+    return found.application.with_hint(found.email) if found is not None and found.application else None

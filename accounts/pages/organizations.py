@@ -61,6 +61,7 @@ ABOUT_ADDRESS: Final = {
 _DONE: Final = {
     "create": _("The organisation was made."),
     "accept": _("You are a member now."),
+    "decline": _("You have declined the invitation."),
     "leave": _("You have left the organisation."),
     "rename": _("The organisation has its new name."),
     "delete": _("The organisation was deleted."),
@@ -194,7 +195,7 @@ PROVE: Final = acts.Act("POST", "step-up", recent=ALWAYS)
 class OrganizationsPage(OrganizationPage):
     """GET, POST /account/security/organizations."""
 
-    acts = {"create": "create", "accept": "accept"}
+    acts = {"create": "create", "accept": "accept", "decline": "decline"}
 
     async def content(self, request: ApiRequest, **at: UUID) -> tuple[str, dict[str, Any]]:
         """Return the person's organisations, and the invitations that wait for them."""
@@ -222,6 +223,13 @@ class OrganizationsPage(OrganizationPage):
             raise AlreadyMember from error
         get_logger().info("organization_joined", organization=str(joined.organization_id), user_id=str(person))
         return address_of(joined.organization_id)
+
+    async def decline(self, request: ApiRequest, person: UUID) -> str:
+        """End an invitation, and stay here."""
+        data = await self.validated(request, ItemForm)
+        await database().write(offers.decline, user_id=person, invitation_id=data["item"])
+        get_logger().info("member_invitation_declined", invitation=str(data["item"]), user_id=str(person))
+        return row_address(SECTION)
 
 
 class OneOrganizationPage(OrganizationPage):

@@ -13,6 +13,7 @@ from typing import Final
 import pytest
 from django.conf import settings
 
+from ironauth.config.table import SETTINGS
 from ironauth.tests.test_house_rules import python_files
 
 ROOT = Path(settings.BASE_DIR)
@@ -213,6 +214,22 @@ TUNING: Final = frozenset(
     }
 )
 _CONSTANT: Final = re.compile(r"_?[A-Z][A-Z0-9_]+")
+
+
+#: Numbers that a setting gives unless an operator chooses another one, and the seconds in which so many may be. The
+#: guide of organisations and docs/security/figures.md say them.
+PROMISED_RATES: Final = {
+    "accounts.lockout.rate_limits.MAIL": (30, 3_600),
+    "accounts.lockout.rate_limits.MAIL_TO_ONE": (5, 900),
+}
+
+
+@pytest.mark.parametrize("rule", PROMISED_RATES)
+def test_the_rate_is_what_was_promised(rule: str) -> None:
+    """Messages to one mailbox and for one account, and those one client asks for, are bounded as documented."""
+    module, _, name = rule.rpartition(".")
+    found = getattr(import_module(module), name)
+    assert (SETTINGS[found.setting].default, found.window_s) == PROMISED_RATES[rule]
 
 
 @pytest.mark.parametrize("limit", PROMISED)

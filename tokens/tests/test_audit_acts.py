@@ -15,7 +15,9 @@ from pytest_django import Settings
 
 from accounts.audit import recording as audit
 from accounts.audit.models import AuditEvent
+from accounts.invitations.models import Invitation
 from accounts.mfa.kept_devices.models import KeptDevice
+from accounts.organizations.models import Membership, Organization
 from accounts.outbox import tokens as email_tokens
 from accounts.outbox.models import EmailToken
 from accounts.outbox.tokens import Purpose
@@ -46,6 +48,7 @@ DEVICES = "/api/v1/access/kept-devices"
 USERS, ROLES = "/api/v1/users", "/api/v1/roles"
 INVITATIONS, CLIENTS, RESOURCES = f"{USERS}/invitations", "/api/v1/clients", "/api/v1/resources"
 TYPES = "/api/v1/authorization-details-types"
+ORGANIZATIONS, OF_STAFF = "/api/v1/organizations", "/api/v1/staff/organizations"
 
 
 Act = Callable[[Stage], Awaitable[Expected | None]]
@@ -263,6 +266,98 @@ async def accept_invitation(stage: Stage) -> Expected:
     return {"event": "invitation_accepted", "actor_id": new, "user_id": new, "session_id": None, "details": details}
 
 
+async def make_organization(stage: Stage) -> Expected:
+    made = await stage.send("POST", ORGANIZATIONS, 201, {"name": "Acme"}, stage.pair)
+    return by_member(
+        stage, event="organization_created", session_id=None, details={"organization": made["id"], "role": "owner"}
+    )
+
+
+def on_organization(method: str, act: str, body: object, status: int, event: str, **facts: object) -> Act:
+    """Return an act of an owner on their organisation, or on another member (``member`` in the path)."""
+
+    async def do(stage: Stage) -> Expected:
+        acme = await Organization.objects.acreate(name="Acme", slug="acme")
+        await Membership.objects.acreate(organization=acme, user_id=stage.member, role="owner")
+        await Membership.objects.acreate(organization=acme, user_id=stage.root, role="admin")
+        if act == "/leave":
+            await Membership.objects.filter(user_id=stage.root).aupdate(role="owner")
+        path = f"{ORGANIZATIONS}/{acme.pk}{act.format(root=stage.root)}"
+        for _again in range(2 if method == "PATCH" else 1):  # the second time nothing changes
+            await stage.send(method, path, status, body, stage.pair)
+        about = {"{root}" in act: stage.root, act == "/leave": stage.member}.get(True)
+        return by_member(
+            stage, event=event, user_id=about, session_id=None, details={"organization": str(acme.pk), **facts}
+        )
+
+    do.__name__ = event
+    return do
+
+
+async def _invited_by_root(stage: Stage) -> tuple[Organization, Invitation]:
+    """Have the other person invite the member; return the organisation, and the invitation, without its event."""
+    acme = await Organization.objects.acreate(name="Acme", slug="acme")
+    await Membership.objects.acreate(organization=acme, user_id=stage.root, role="owner")
+    body = {"email": stage.email, "role": "admin"}
+    await stage.send("POST", f"{ORGANIZATIONS}/{acme.pk}/invitations", 201, body, stage.root_pair)
+    await sync_to_async(audit.wait_until_written)()
+    await sync_to_async(_forget_events)("member_invited")
+    return acme, await Invitation.objects.select_related("token").aget()
+
+
+async def invite_to_organization(stage: Stage) -> Expected:
+    acme = await Organization.objects.acreate(name="Acme", slug="acme")
+    await Membership.objects.acreate(organization=acme, user_id=stage.member, role="owner")
+    body = {"email": "ida@example.com", "role": "member"}
+    path = f"{ORGANIZATIONS}/{acme.pk}/invitations"
+    made = await stage.send("POST", path, 201, body, stage.pair)
+    await stage.send("POST", path, 409, body, stage.pair)
+    details = {"organization": str(acme.pk), "invitation": made["id"], "role": "member"}
+    return by_member(stage, event="member_invited", user_id=None, session_id=None, details=details)
+
+
+async def withdraw_from_organization(stage: Stage) -> Expected:
+    acme, row = await _invited_by_root(stage)
+    path = f"{ORGANIZATIONS}/{acme.pk}/invitations/{row.pk}"
+    for status in (204, 404):
+        await stage.send("DELETE", path, status, pair=stage.root_pair)
+    details = {"organization": str(acme.pk), "invitation": str(row.pk)}
+    return by_root(stage, event="member_invitation_withdrawn", user_id=None, details=details)
+
+
+def on_own_invitation(act: str, status: int, event: str, **facts: object) -> Act:
+    """Return an answer to an invitation to an organisation; the second one finds it answered."""
+
+    async def do(stage: Stage) -> Expected:
+        acme, row = await _invited_by_root(stage)
+        assert row.token is not None
+        for expected in (status, 400):
+            body = {"token": email_tokens.text(row.token)}
+            await stage.send("POST", f"{ORGANIZATIONS}/invitations/{act}", expected, body, stage.pair)
+        details = {"organization": str(acme.pk), "invitation": str(row.pk), **facts}
+        return by_member(stage, event=event, session_id=None, details=details)
+
+    do.__name__ = event
+    return do
+
+
+def on_organization_by_staff(method: str, act: str, body: object, status: int, event: str, **facts: object) -> Act:
+    """Return an act of staff on an organisation; it says who the member is, where it is about one."""
+
+    async def do(stage: Stage) -> Expected:
+        acme = await Organization.objects.acreate(name="Acme", slug="acme")
+        await Membership.objects.acreate(organization=acme, user_id=stage.root, role="owner")
+        if method == "DELETE" and act:
+            await Membership.objects.acreate(organization=acme, user_id=stage.member, role="member")
+        path = f"{OF_STAFF}/{acme.pk}{act.format(member=stage.member)}"
+        await stage.send(method, path, status, body, stage.root_pair)
+        about = stage.member if act else None
+        return by_root(stage, event=event, user_id=about, details={"organization": str(acme.pk), **facts})
+
+    do.__name__ = f"{event}_by_staff"
+    return do
+
+
 async def make_client_by_api(stage: Stage) -> Expected:
     made = await stage.send("POST", CLIENTS, 201, {"preset": "machine", "name": "Robot"}, stage.root_pair)
     details = {"client": made["client_id"], "name": "Robot", "auth_method": "secret"}
@@ -353,12 +448,29 @@ ACTS: tuple[Act, ...] = (
     register_type,
     on_type("PATCH", {"active": False}, 200, "detail_type_changed", fields=["active"], active=False),
     on_type("DELETE", None, 204, "detail_type_deleted"),
+    make_organization, invite_to_organization, withdraw_from_organization,
+    on_organization("PATCH", "", {"name": "Acme Ltd"}, 200, "organization_renamed"),
+    on_organization("DELETE", "", None, 204, "organization_deleted", members=2),
+    on_organization("POST", "/leave", None, 204, "organization_left", role="owner"),
+    on_organization(
+        "PUT", "/members/{root}", {"role": "member"}, 204, "member_role_changed", role="member", role_before="admin"
+    ),
+    on_organization("DELETE", "/members/{root}", None, 204, "member_removed", role="admin"),
+    on_own_invitation(
+        "accept", 200, "organization_joined", organization_role="admin", roles=[], roles_left_out=[]
+    ),
+    on_own_invitation("decline", 204, "member_invitation_declined"),
+    on_organization_by_staff("DELETE", "", None, 204, "organization_deleted", members=1),
+    on_organization_by_staff("PUT", "/members/{member}", {"role": "member"}, 204, "member_added", role="member"),
+    on_organization_by_staff("DELETE", "/members/{member}", None, 204, "member_removed", role="member"),
 )  # fmt: skip
 
 
 @pytest.mark.parametrize("act", ACTS, ids=lambda act: act.__name__)
-async def test_an_act_leaves_exactly_one_event(stage: Stage, act: Act) -> None:
+async def test_an_act_leaves_exactly_one_event(stage: Stage, settings: Settings, act: Act) -> None:
     """One event with the right ids, outcome and details, and where the request came from; none for what is no act."""
+    settings.IRONAUTH_ORGANIZATIONS = "anybody"
+    await User.objects.filter(pk__in=(stage.member, stage.root)).aupdate(email_verified_at=clock.now())
     await Group.objects.acreate(name="support")
     await stage.api.post(SIGNIN, json={"email": stage.email, "password": PASSWORD})
     before = [pk async for pk in AuditEvent.objects.values_list("pk", flat=True)]

@@ -118,6 +118,8 @@ def test_every_view_that_edits_is_tried_here() -> None:
         return {kind}.union(*(below(one) for one in kind.__subclasses__()))
 
     assert {one.view for one in RESOURCES} == {one.__name__ for one in below(StaffView) if one.edited is not None}
+    acts = {one.__name__ for one in below(StaffView) if one.acts_on is not None}
+    assert acts == {"ClientVerifyView"}, "tried in tokens/clients/dynamic/tests/test_staff.py"
 
 
 @every_resource

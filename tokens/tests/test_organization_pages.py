@@ -27,6 +27,7 @@ from tokens.sessions.models import Session
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
 
 HERE = {"Sec-Fetch-Site": "same-origin"}
+STALE = "This invitation is invalid, has expired"
 ROW, OVERVIEW = "/account/security/organizations", "/account/security"
 
 
@@ -174,16 +175,50 @@ async def test_an_invitation_waits_for_the_proved_address(api: httpx.AsyncClient
     assert page.text.count('value="accept"') == 1
     form = fields_of(page, "accept")
     refused = await api.post(ROW, data={**form, "item": str(theirs.pk)}, headers=HERE)
-    assert refused.status_code == 404
+    assert (refused.status_code, STALE in refused.text) == (400, True)
     await User.objects.filter(pk=ann.pk).aupdate(email_verified_at=None)
     assert 'value="accept"' not in (await api.get(ROW, headers=HERE)).text
-    assert (await api.post(ROW, data=form, headers=HERE)).status_code == 404
+    assert (await api.post(ROW, data=form, headers=HERE)).status_code == 400
     await User.objects.filter(pk=ann.pk).aupdate(email_verified_at=clock.now())
     page = await after(api, await api.post(ROW, data=form, headers=HERE))
     assert "You are a member now." in page.text
     assert (await Membership.objects.aget(user=ann)).role == "admin"
-    assert (await api.post(ROW, data=form, headers=HERE)).status_code == 404
+    again = await api.post(ROW, data=form, headers=HERE)
+    assert (again.status_code, STALE in again.text) == (400, True)
     assert str(mine.pk) == form["item"]
+
+
+async def invited_by_owner(ann: User) -> User:
+    """Have Ann invited to an organisation; return its owner."""
+    organization = await made("member", await User.objects.acreate(email="o@x.example", email_key="o@x.example"))
+    owner = await User.objects.aget(email_key="owner@example.com")
+    row = Invitation(email=ann.email, email_key=ann.email_key, organization=organization, invited_by=owner)
+    row.organization_role = "member"
+    await sync_to_async(invitations.send)(row, create=True)
+    return owner
+
+
+async def test_an_invitation_is_declined(api: httpx.AsyncClient, ann: User) -> None:
+    """It is gone from the page, opens nothing any more, and a second click says so as any stale one."""
+    await invited_by_owner(ann)
+    form = fields_of(await api.get(ROW, headers=HERE), "decline")
+    page = await after(api, await api.post(ROW, data=form, headers=HERE))
+    assert "You have declined the invitation." in page.text
+    assert 'value="decline"' not in page.text
+    assert not await Membership.objects.filter(user=ann).aexists()
+    again = await api.post(ROW, data={**form, "act": "accept"}, headers=HERE)
+    assert (again.status_code, STALE in again.text) == (400, True)
+
+
+async def test_the_invitation_of_who_may_invite_no_more(api: httpx.AsyncClient, ann: User) -> None:
+    """It is not shown once its maker is deactivated; answered all the same it is as any stale one."""
+    owner = await invited_by_owner(ann)
+    forms = [fields_of(await api.get(ROW, headers=HERE), act) for act in ("accept", "decline")]
+    await User.objects.filter(pk=owner.pk).aupdate(is_active=False)
+    assert 'value="accept"' not in (await api.get(ROW, headers=HERE)).text
+    for form in forms:
+        refused = await api.post(ROW, data=form, headers=HERE)
+        assert (refused.status_code, STALE in refused.text) == (400, True)
 
 
 @pytest.mark.parametrize(

@@ -7,22 +7,18 @@ import uuid
 from datetime import datetime
 from typing import NamedTuple
 
-from accounts.audit.recording import Event
 from accounts.invitations import queries as invitations
 from accounts.invitations.errors import InvalidInvitation
 from accounts.invitations.models import Invitation
-from accounts.organizations import queries, rules
+from accounts.organizations import changes, queries, rules
 from accounts.organizations.models import Membership
 from accounts.organizations.outputs import MemberOut, MembershipRow
-from accounts.organizations.registration import stands
 from accounts.organizations.roles import Act
-from accounts.organizations.units import own, require
+from accounts.organizations.units import require
 from accounts.users import rules as user_rules
 from accounts.users.models import User
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.errors import NotFound
-
-_NONE: str = "There is no invitation with this id that waits for you."
 
 
 def member(*, actor_id: uuid.UUID, organization_id: uuid.UUID, user_id: uuid.UUID) -> MemberOut:
@@ -57,17 +53,17 @@ class Offer(NamedTuple):
 def waiting_for(user_id: uuid.UUID) -> list[Offer]:
     """Return the invitations to organisations that a person can accept, the newest first; none to an unproved address.
 
-    Two queries, and one for each invitation.
+    Three queries.
     """
     user = User.objects.filter(pk=user_id, is_active=True, email_verified_at__isnull=False).only("email_key").first()
     if user is None or not rules.enabled():
         return []
     found = invitations.waiting(clock.now()).filter(email_key=user.email_key, organization__isnull=False)
-    rows = found.select_related("organization").order_by("-pk")[: rules.MOST_OF_A_PERSON]
+    rows = queries.standing(found.select_related("organization").order_by("-pk"))[: rules.MOST_OF_A_PERSON]
     return [
         Offer(row.pk, row.organization.name, row.organization_role, row.expires_at)
         for row in rows
-        if row.organization is not None and stands(row)
+        if row.organization is not None
     ]
 
 
@@ -79,25 +75,34 @@ def accept(*, user_id: uuid.UUID, invitation_id: uuid.UUID) -> MembershipRow:
         invitation_id: An invitation to an organisation.
 
     Raises:
-        NotFound: None with this id waits for them.
-        InvalidInvitation: It was accepted, withdrawn or sent anew at this moment, or who made it may invite no more.
+        InvalidInvitation: None with this id waits for them: it was answered, withdrawn, sent anew or is another's, or
+            who made it may not invite so any more.
         DomainError: What ``changes.join`` raises.
     """
+    return changes.accept(*_of(user_id, invitation_id))
+
+
+def decline(*, user_id: uuid.UUID, invitation_id: uuid.UUID) -> None:
+    """Decline an invitation to the proved address of somebody who is signed in.
+
+    Args:
+        user_id: The person.
+        invitation_id: An invitation to an organisation.
+
+    Raises:
+        InvalidInvitation: As for ``accept``.
+    """
+    changes.decline(*_of(user_id, invitation_id))
+
+
+def _of(user_id: uuid.UUID, invitation_id: uuid.UUID) -> tuple[User, Invitation]:
+    """Return a person, locked, and what they are invited to by their proved address. Raises ``InvalidInvitation``."""
     rules.require_enabled()
     user = user_rules.locked(user_id)
-    row = _of(user, invitation_id)
-    if row.organization_id is None or not stands(row) or not invitations.use(row):
-        raise InvalidInvitation
-    invitations.given_to(user, row, {}, Event.ORGANIZATION_JOINED)
-    return own(user_id, row.organization_id)
-
-
-def _of(user: User, invitation_id: uuid.UUID) -> Invitation:
-    """Return an invitation to an organisation that is to this person's proved address; raise ``NotFound`` otherwise."""
     found = invitations.waiting(clock.now()).filter(
         pk=invitation_id, email_key=user.email_key, organization__isnull=False
     )
-    row = found.first() if user.email_verified_at is not None else None
-    if row is None:
-        raise NotFound(_NONE)
-    return row
+    standing = queries.standing(found) if user.email_verified_at is not None else []
+    if not standing:
+        raise InvalidInvitation
+    return user, standing[0]

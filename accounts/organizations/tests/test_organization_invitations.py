@@ -18,6 +18,7 @@ from accounts.invitations.errors import InvalidInvitation, InvitationExists
 from accounts.invitations.models import Invitation
 from accounts.organizations import rules, units
 from accounts.organizations.errors import AlreadyMember, InvitationOfAnother, TooManyMembers
+from accounts.organizations.offers import queries as offers
 from accounts.organizations.tests.conftest import INVITED, Acme, roles_in
 from accounts.outbox import tokens as email_tokens
 from accounts.outbox.models import EmailToken, OutgoingMail
@@ -223,6 +224,77 @@ def test_who_may_not_invite_any_more_has_invited_nobody(acme: Acme, lose: Callab
         do(invitations.accept, invited=found, encoded=make_password(None), name="")
     assert not User.objects.filter(email_key="ida@example.com").exists()
     assert invitations.find(owners) is not None
+
+
+@pytest.mark.parametrize("lose", [_leave, _remove, _demote, _deactivate, _delete_account])
+def test_nobody_is_shown_an_invitation_that_opens_nothing(
+    acme: Acme, make_user: MakeUser, lose: Callable[[Acme], None]
+) -> None:
+    """Members, the invited person and staff alike; to each it is as one that was never made, and gives way."""
+    ida, staff = make_user(email="ida@example.com", email_verified_at=clock.now()), make_user("accounts.add_invitation")
+    token = link(acme, by=acme.admin)
+    row = Invitation.objects.get()
+    assert [one.id for one in offers.waiting_for(ida.pk)] == [row.pk]
+    assert _waiting(acme) == [row.pk]
+    lose(acme)
+    assert offers.waiting_for(ida.pk) == []
+    assert _waiting(acme) == []
+    assert invitation_queries.page({"page_size": 50}).rows[0].state == "withdrawn"
+    about = {"actor_id": acme.owner.pk, "organization_id": acme.id, "invitation_id": row.pk}
+    with pytest.raises(NotFound):
+        do(units.withdraw, **about)
+    with pytest.raises(NotFound):
+        do(invitations.send_again, actor_id=staff.pk, invitation_id=row.pk)
+    for answer in (offers.accept, offers.decline):
+        with pytest.raises(InvalidInvitation):
+            do(answer, user_id=ida.pk, invitation_id=row.pk)
+    for by_token in (units.accept, units.decline):
+        with pytest.raises(InvalidInvitation):
+            do(by_token, user_id=ida.pk, token=token)
+    assert link(acme)
+
+
+def test_dead_ones_take_no_place(acme: Acme, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of those that may wait."""
+    monkeypatch.setattr(rules, "MOST_WAITING", 1)
+    link(acme, by=acme.admin)
+    with pytest.raises(TooManyMembers):
+        link(acme, address="two@example.com")
+    _deactivate(acme)
+    assert link(acme, address="two@example.com")
+
+
+def test_the_invited_person_declines(acme: Acme, make_user: MakeUser) -> None:
+    """Nobody else does; then the link opens nothing, its message is not sent, and there may be another."""
+    ida = make_user(email="ida@example.com", email_verified_at=clock.now())
+    other = make_user(email="other@example.com", email_verified_at=clock.now())
+    token = link(acme)
+    row = Invitation.objects.get()
+    with pytest.raises(InvitationOfAnother):
+        do(units.decline, user_id=other.pk, token=token)
+    with pytest.raises(InvalidInvitation):
+        do(offers.decline, user_id=other.pk, invitation_id=row.pk)
+    User.objects.filter(pk=ida.pk).update(email_verified_at=None)
+    with pytest.raises(EmailNotVerified):
+        do(units.decline, user_id=ida.pk, token=token)
+    with pytest.raises(InvalidInvitation):
+        do(offers.decline, user_id=ida.pk, invitation_id=row.pk)
+    assert invitations.find(token) is not None
+    User.objects.filter(pk=ida.pk).update(email_verified_at=clock.now())
+    do(units.decline, user_id=ida.pk, token=token)
+    assert invitations.find(token) is None
+    assert not OutgoingMail.objects.filter(kind="organization_invitation").exists()
+    assert ida.pk not in roles_in(acme.id)
+    event = AuditEvent.objects.get(event="member_invitation_declined")
+    assert (event.actor_id, event.details) == (ida.pk, {"organization": str(acme.id), "invitation": str(row.pk)})
+    with pytest.raises(InvalidInvitation):
+        do(units.accept, user_id=ida.pk, token=token)
+    assert link(acme)
+
+
+def _waiting(acme: Acme) -> list[Any]:
+    found = units.waiting_invitations(actor_id=acme.owner.pk, organization_id=acme.id)
+    return [one.id for one in found]
 
 
 def test_an_owner_made_admin_has_made_no_owners(acme: Acme) -> None:

@@ -1,5 +1,6 @@
 """Acts at the same moment, in threads with connections of their own: the rules hold for what is left in the end."""
 
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -7,17 +8,25 @@ from threading import Barrier
 from typing import Any
 
 import pytest
+from django.contrib.auth.hashers import make_password
 from django.db import connection, transaction
 
 from accounts.conftest import MakeUser
-from accounts.organizations import changes, rules, units
-from accounts.organizations.models import Membership
+from accounts.invitations import units as sign_ups
+from accounts.invitations.models import Invitation
+from accounts.organizations import changes, queries, rules, units
+from accounts.organizations.administration import units as administration
+from accounts.organizations.models import Membership, Organization
 from accounts.organizations.tests.conftest import Acme, roles_in
+from accounts.outbox import tokens as email_tokens
 from accounts.privacy import units as deletions
+from accounts.users import queries as user_queries
+from accounts.users.models import User
+from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.errors import DomainError
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
-ROUNDS = 5
+WAIT_S = 0.3  # until the other one waits for a lock, too
 
 
 def at_once(*acts: Callable[[], Any]) -> list[str]:
@@ -115,3 +124,96 @@ def test_who_joins_while_the_organization_goes(acme: Acme, make_user: MakeUser) 
     )
     assert outcomes in (["done", "done"], ["done", "not_found"])
     assert not Membership.objects.exists()
+
+
+def deadlocks() -> int:
+    """Return how many transactions PostgreSQL has ended to let another pass, or 0 elsewhere."""
+    if connection.vendor != "postgresql":
+        return 0
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_stat_clear_snapshot()")
+        cursor.execute("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
+        return int(cursor.fetchone()[0])
+
+
+def in_between(first: Callable[[], Any], then: Callable[[], Any], other: Callable[[], Any]) -> str:
+    """Begin ``other`` between two parts of one transaction, and return what it came to; nobody waits in a circle.
+
+    On SQLite there is one writer at a time: ``other`` comes after both.
+    """
+    with ThreadPoolExecutor(1) as pool:
+        with transaction.atomic():
+            first()
+            outcome = pool.submit(at_once, other)
+            time.sleep(WAIT_S)
+            then()
+        return outcome.result(timeout=30)[0]
+
+
+def _invited(acme: Acme, email: str = "ida@example.com") -> str:
+    """Invite somebody; return the token of the link."""
+    with transaction.atomic():
+        made = units.invite(actor_id=acme.owner.pk, organization_id=acme.id, address=email, role="member")
+    token = Invitation.objects.select_related("token").get(pk=made.id).token
+    assert token is not None
+    return email_tokens.text(token)
+
+
+@pytest.mark.parametrize("by_staff", [False, True])
+def test_an_invitation_is_accepted_while_the_organization_is_deleted(
+    acme: Acme, make_user: MakeUser, by_staff: bool
+) -> None:
+    """The person waits for the organisation before the invitation is touched, and is told as of any stale one."""
+    before, ida = deadlocks(), make_user(email="ida@example.com", email_verified_at=clock.now())
+    root, token = make_user(is_superuser=True, is_staff=True), _invited(acme)
+    actor = root if by_staff else acme.owner
+    delete = administration.delete if by_staff else units.delete_organization
+    outcome = in_between(
+        lambda: queries.lock(acme.id),
+        partial(delete, actor_id=actor.pk, organization_id=acme.id),
+        partial(units.accept, user_id=ida.pk, token=token),
+    )
+    assert outcome == "invalid_invitation"
+    assert (Organization.objects.count(), Membership.objects.count()) == (0, 0)
+    assert deadlocks() == before
+
+
+def test_somebody_new_accepts_while_the_organization_is_deleted(acme: Acme) -> None:
+    """No account is left over."""
+    before, found = deadlocks(), sign_ups.find(_invited(acme))
+    assert found is not None
+    outcome = in_between(
+        lambda: queries.lock(acme.id),
+        partial(units.delete_organization, actor_id=acme.owner.pk, organization_id=acme.id),
+        partial(sign_ups.accept, invited=found, encoded=make_password(None), name="Ida"),
+    )
+    assert outcome == "invalid_invitation"
+    assert not User.objects.filter(email_key="ida@example.com").exists()
+    assert deadlocks() == before
+
+
+def test_somebody_invites_while_they_are_deactivated(acme: Acme) -> None:
+    """Who invites waits for their own row before the organisation is locked."""
+    before = deadlocks()
+    outcome = in_between(
+        lambda: user_queries.lock(acme.admin.pk),
+        lambda: queries.lock(acme.id),
+        partial(units.invite, actor_id=acme.admin.pk, organization_id=acme.id, address="a@example.com", role="member"),
+    )
+    assert outcome == "done"
+    assert deadlocks() == before
+
+
+def test_a_person_is_deleted_while_the_organization_is(acme: Acme) -> None:
+    """The database takes memberships and invitations along in an order of its own: the organisation is locked first."""
+    before, gone = deadlocks(), acme.admin
+    _invited(acme)
+    Invitation.objects.update(invited_by=gone)
+    outcome = in_between(
+        lambda: queries.lock(acme.id),
+        partial(units.delete_organization, actor_id=acme.owner.pk, organization_id=acme.id),
+        gone.delete,
+    )
+    assert outcome == "done"
+    assert not User.objects.filter(pk=gone.pk).exists()
+    assert deadlocks() == before

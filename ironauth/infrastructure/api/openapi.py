@@ -80,13 +80,13 @@ class Schema(AutoSchema):
         return [OpenApiParameter(name, str, OpenApiParameter.HEADER, description=says) for name, says in names.items()]
 
     def _is_conditional(self) -> bool:
-        return getattr(self.view, "edited", None) is not None and self.method != "POST"
+        return getattr(self.view, "acts_on" if self.method == "POST" else "edited", None) is not None
 
     def _of_resource(self) -> tuple[str, ...]:
         """Return the header fields of its good answers that tell of a resource."""
         if (creates := self._creates()) is not None:
             return ("Location", "Idempotency-Replayed") if creates.name else ("Idempotency-Replayed",)
-        return ("ETag",) if self._is_conditional() and self.method != "DELETE" else ()
+        return ("ETag",) if self._is_conditional() and self.method not in ("DELETE", "POST") else ()
 
     def _creates(self) -> Created | None:
         creates: Created | None = getattr(self.view, "creates", None)

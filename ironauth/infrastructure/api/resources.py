@@ -18,6 +18,8 @@ class ResourceView(AsyncAPIView):
 
     #: The single resource that GET shows and other methods but POST change; None where there is none.
     edited: ClassVar[Edited | None] = None
+    #: The single resource, which GET shows at another path, that POST acts on; None where no condition counts.
+    acts_on: ClassVar[Edited | None] = None
     #: What POST makes, where a request may be sent again with its Idempotency-Key. Its handler returns what was made.
     creates: ClassVar[Created | None] = None
 
@@ -38,8 +40,9 @@ class ResourceView(AsyncAPIView):
 
     def _handler(self, request: HttpRequest) -> Handler:
         handler = super()._handler(request)
-        if self.edited is not None and request.method not in ("POST", "OPTIONS"):
-            handler = self._under_condition(handler, self.edited)
+        edited = self.acts_on if request.method == "POST" else self.edited
+        if edited is not None and request.method != "OPTIONS":
+            handler = self._under_condition(handler, edited)
         if self.creates is not None and request.method == "POST":
             handler = self._once(handler, self.creates)
         return handler
@@ -56,7 +59,7 @@ class ResourceView(AsyncAPIView):
             with around_write(condition.around):
                 answer = self._as_response(await handler(request, *args, **kwargs))
             condition.require_judged()
-            if condition.etag is not None:
+            if condition.etag is not None and request.method != "POST":  # which answers at another path than GET
                 answer.headers["ETag"] = condition.etag
             return answer
 

@@ -3,7 +3,7 @@
 import uuid
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -23,7 +23,8 @@ class ClientOut(msgspec.Struct, frozen=True, kw_only=True):
     """A client, as staff see it; ``secrets``: those in use, the newest first.
 
     ``origin``: staff, registered or document; ``document_url``: its client_id where its own document describes it;
-    ``verified_at``: since when staff have verified one that none of them made.
+    ``verified_at``: since when staff have verified one that none of them made. ``logo_kept_at``: since when people are
+    shown our copy of the picture at ``logo_uri``; null for none. Another copy has another time.
     """
 
     client_id: uuid.UUID
@@ -69,6 +70,7 @@ class ClientOut(msgspec.Struct, frozen=True, kw_only=True):
     origin: str
     document_url: str
     verified_at: datetime | None
+    logo_kept_at: datetime | None
     created_at: datetime
     disabled_at: datetime | None
     sessions_ending: int | None
@@ -99,35 +101,43 @@ _LISTS: Final = (
     "authorization_details_types",
     "request_uris",
 )
-_OTHERS: Final = ("client_id", "secrets", *_LISTS)
+_OTHERS: Final = ("client_id", "secrets", "logo_kept_at", *_LISTS)
 _PLAIN: Final = tuple(name for name in ClientOut.__struct_fields__ if name not in _OTHERS)
 
 
-def client_out(row: OAuthClient, secrets: Iterable[OAuthClientSecret]) -> ClientOut:
+class Beside(NamedTuple):
+    """What is shown of a client and is not in its row: its secrets in use, the newest first, and ``logo_kept_at``."""
+
+    secrets: Iterable[OAuthClientSecret]
+    logo_kept_at: datetime | None
+
+
+def client_out(row: OAuthClient, beside: Beside) -> ClientOut:
     """Return a client as it leaves.
 
     Args:
         row: The client.
-        secrets: Its secrets in use, the newest first.
+        beside: What is not in its row.
     """
-    return ClientOut(**_fields(row, secrets))
+    return ClientOut(**_fields(row, beside))
 
 
-def secret_shown(row: OAuthClient, secrets: Iterable[OAuthClientSecret], secret: str) -> ClientSecretShown:
+def secret_shown(row: OAuthClient, beside: Beside, secret: str) -> ClientSecretShown:
     """Return a client with the secret that was made just now.
 
     Args:
         row: The client.
-        secrets: Its secrets in use, the newest first.
+        beside: What is not in its row.
         secret: In clear; "" where none was made.
     """
-    return ClientSecretShown(**_fields(row, secrets), client_secret=secret or None)
+    return ClientSecretShown(**_fields(row, beside), client_secret=secret or None)
 
 
-def _fields(row: OAuthClient, secrets: Iterable[OAuthClientSecret]) -> Mapping[str, Any]:
+def _fields(row: OAuthClient, beside: Beside) -> Mapping[str, Any]:
     return {
         "client_id": row.pk,
-        "secrets": tuple(ClientSecretOut(one.pk, one.hint, one.created_at, one.expires_at) for one in secrets),
+        "secrets": tuple(ClientSecretOut(one.pk, one.hint, one.created_at, one.expires_at) for one in beside.secrets),
+        "logo_kept_at": beside.logo_kept_at,
         **{name: tuple(getattr(row, name)) for name in _LISTS},
         **{name: getattr(row, name) for name in _PLAIN},
     }

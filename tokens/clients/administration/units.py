@@ -17,7 +17,8 @@ from tokens.clients import profiles, rules
 from tokens.clients import units as client_units
 from tokens.clients.administration.errors import NoSecret, SecretReplaced
 from tokens.clients.administration.inputs import ORDERING
-from tokens.clients.administration.outputs import ClientOut, ClientSecretShown, client_out, secret_shown
+from tokens.clients.administration.outputs import Beside, ClientOut, ClientSecretShown, client_out, secret_shown
+from tokens.clients.fetched.models import ClientLogo
 from tokens.clients.models import OAuthClient, OAuthClientSecret, default_grants
 from tokens.clients.presets import ID_TOKEN_ALG, PRESETS
 from tokens.rights import ADD_CLIENTS, CHANGE_CLIENTS, DELETE_CLIENTS
@@ -76,7 +77,7 @@ def create(*, actor_id: UUID, values: Mapping[str, Any]) -> ClientSecretShown:
     client = OAuthClient(**fields)
     _judge(rights, client)
     secret = client_units.create(client, actor_id=actor_id)
-    return secret_shown(client, _secrets_of([client])[client.pk], secret)
+    return secret_shown(client, _beside([client])[client.pk], secret)
 
 
 def change(*, actor_id: UUID, client_id: UUID, values: Mapping[str, Any]) -> ClientSecretShown:
@@ -101,7 +102,7 @@ def change(*, actor_id: UUID, client_id: UUID, values: Mapping[str, Any]) -> Cli
             setattr(client, name, given[name])
         _judge(rights, client)
         secret = client_units.change(client, fields=changed, actor_id=actor_id)
-    return secret_shown(client, _secrets_of([client])[client.pk], secret)
+    return secret_shown(client, _beside([client])[client.pk], secret)
 
 
 def rotate_secret(*, actor_id: UUID, client_id: UUID, values: Mapping[str, Any]) -> ClientSecretShown:
@@ -127,7 +128,7 @@ def rotate_secret(*, actor_id: UUID, client_id: UUID, values: Mapping[str, Any])
         secret = client_units.rotate_secret(client_id, expire_old_in_s=values["expire_old_in_s"], actor_id=actor_id)
     except client_units.NoSecretError as refused:
         raise NoSecret from refused
-    return secret_shown(client, _secrets_of([client])[client.pk], secret)
+    return secret_shown(client, _beside([client])[client.pk], secret)
 
 
 def disable(*, actor_id: UUID, client_id: UUID) -> ClientOut:
@@ -231,18 +232,21 @@ def _judge(rights: Rights, client: OAuthClient) -> None:
 
 def _all_shown(rows: Iterable[OAuthClient]) -> list[ClientOut]:
     clients = list(rows)
-    secrets = _secrets_of(clients)
-    return [client_out(client, secrets[client.pk]) for client in clients]
+    beside = _beside(clients)
+    return [client_out(client, beside[client.pk]) for client in clients]
 
 
 def _shown(client: OAuthClient) -> ClientOut:
-    return client_out(client, _secrets_of([client])[client.pk])
+    return client_out(client, _beside([client])[client.pk])
 
 
-def _secrets_of(clients: Iterable[OAuthClient]) -> Mapping[UUID, list[OAuthClientSecret]]:
-    """Return the secrets in use of each of these clients, the newest first. One query."""
+def _beside(clients: Iterable[OAuthClient]) -> Mapping[UUID, Beside]:
+    """Return what is shown of each of these clients and is not in its row. One query; where one has a logo, two."""
+    with_logo = {client.pk: client.logo_uri for client in clients if client.logo_uri}
+    kept = ClientLogo.objects.filter(client__in=with_logo).exclude(media="").values_list("pk", "uri", "fetched_at")
+    shown = {key: at for key, uri, at in (kept if with_logo else ()) if uri == with_logo[key]}
     usable = OAuthClientSecret.objects.filter(Q(expires_at=None) | Q(expires_at__gt=clock.now()), client__in=clients)
     secrets: defaultdict[UUID, list[OAuthClientSecret]] = defaultdict(list)
     for one in usable.order_by("-created_at", "-id"):
         secrets[one.client_id].append(one)
-    return secrets
+    return {client.pk: Beside(secrets[client.pk], shown.get(client.pk)) for client in clients}

@@ -208,6 +208,7 @@ class ClientVerifyView(StaffView):
 
     permission_classes = (IsAuthenticated, ClientActPermission)
     rights_in_unit = frozenset({"POST"})
+    acts_on = services.EDITED
 
     @extend_schema(
         operation_id="clients_verify",
@@ -217,6 +218,9 @@ class ClientVerifyView(StaffView):
     )
     async def post(self, request: ApiRequest, client_id: UUID) -> ClientOut:
         """Have people asked about it as about any other, and keep it though it is unused. Scope: `clients:write`.
+
+        Send the `ETag` of the `GET` that you have looked at as `If-Match`: where the client has changed since, the
+        answer is 412, and it is not verified. Without it you vouch for what is there now.
 
         Doing so twice, or for a client of staff, is no error. Needs a sign-in, step-up or machine's token of the last
         ten minutes.

@@ -79,6 +79,19 @@ async def test_it_continues_there(api: httpx.AsyncClient, wiki: OAuthClient, set
     assert links(page) == [f"{START}&iss=http%3A%2F%2Flocalhost%3A8000&login_hint=ida%40example.com"]
 
 
+@pytest.mark.parametrize("language", ["", "de"])
+async def test_the_second_click_leads_there_too(api: httpx.AsyncClient, wiki: OAuthClient, language: str) -> None:
+    """The answer is the first one's, the language of the invitation with it; any other form is refused."""
+    token = await invited(str(wiki.pk))
+    await Invitation.objects.aupdate(language=language)
+    first, second = await accepted(api, token), await accepted(api, token)
+    assert links(second) == links(first) != []
+    assert second.text == first.text
+    assert second.headers["content-language"] == first.headers["content-language"] == (language or "en")
+    other = await api.post(PAGE, data={"token": token, "password": NEW_PASSWORD, "name": "Other"})
+    assert (other.status_code, links(other)) == (400, [])
+
+
 async def test_never_where_a_request_says(api: httpx.AsyncClient, wiki: OAuthClient) -> None:
     """No field of the form leads anywhere else."""
     token = await invited(str(wiki.pk))

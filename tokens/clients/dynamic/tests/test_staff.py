@@ -115,6 +115,55 @@ async def test_verify(api: httpx.AsyncClient, signing_key: str) -> None:
     assert await AuditEvent.objects.filter(event="client_verified").acount() == 1
 
 
+CHANGED: dict[str, Any] = {
+    "redirect_uris": ["https://evil.example/x"],
+    "post_logout_redirect_uris": ["https://evil.example/x"],
+    "jwks": {"keys": []},
+    "auth_method": "secret",
+}
+
+
+@pytest.mark.parametrize("name", IDENTITY)
+async def test_a_program_verifies_what_it_has_read(api: httpx.AsyncClient, signing_key: str, name: str) -> None:
+    """With ``If-Match`` each part of who a client is makes it another one, 412; what was read again is verified."""
+    client = await sync_to_async(stranger)()
+    mia = bearer(await staff(api, "view_oauthclient", "change_oauthclient"))
+    path = f"{CLIENTS}/{client.pk}"
+    seen = (await api.get(path, headers=mia)).headers["ETag"]
+    before = getattr(client, name)
+    setattr(client, name, CHANGED.get(name, "bank"))
+    await client.asave()
+    for condition in (seen, f"W/{seen}", "", '"x"'):
+        refused = await api.post(f"{path}/verify", headers={**mia, "If-Match": condition})
+        assert (refused.status_code, refused.json()["code"]) == (412, "precondition_failed")
+    assert (await OAuthClient.objects.aget(pk=client.pk)).is_unverified
+    setattr(client, name, before)
+    await client.asave()
+    done = await api.post(f"{path}/verify", headers={**mia, "If-Match": seen})
+    assert (done.status_code, done.json()["verified_at"] is None) == (200, False)
+    assert "ETag" not in done.headers
+    assert await AuditEvent.objects.filter(event="client_verified").acount() == 1
+
+
+async def test_a_program_verifies_the_picture_that_it_has_seen(api: httpx.AsyncClient, signing_key: str) -> None:
+    """``logo_kept_at`` is that of the copy people are shown: another picture at the same address is another state."""
+    client = await sync_to_async(stranger)()
+    first, second = "https://app.example.com/1.png", "https://app.example.com/2.png"
+    mia = bearer(await staff(api, "view_oauthclient", "change_oauthclient"))
+    path, seen = f"{CLIENTS}/{client.pk}", []
+    for uri, content in ((first, b""), (first, b"harmless"), (second, b"between"), (first, b"that of a bank")):
+        await OAuthClient.objects.filter(pk=client.pk).aupdate(logo_uri=uri)
+        if content:
+            await sync_to_async(logos.keep)(client.pk, uri, logos.Picture("image/png", content))
+        shown = await api.get(path, headers=mia)
+        assert (shown.json()["logo_kept_at"] is None) is not bool(content)
+        seen.append(shown.headers["ETag"])
+    for condition in seen[:-1]:
+        assert (await api.post(f"{path}/verify", headers={**mia, "If-Match": condition})).status_code == 412
+    assert (await OAuthClient.objects.aget(pk=client.pk)).is_unverified
+    assert (await api.post(f"{path}/verify", headers={**mia, "If-Match": seen[-1]})).status_code == 200
+
+
 @pytest.fixture
 def root() -> Client:
     """A superuser's browser in the admin."""
@@ -200,10 +249,8 @@ def test_what_changes_while_staff_look_is_not_verified(root: Client, name: str) 
     client = stranger()
     shown = root.get(reverse("admin:tokens_oauthclient_change", args=[client.pk])).content.decode()
     verify = reverse("admin:tokens_oauthclient_verify", args=[client.pk])
-    evil: Any = ["https://evil.example/x"]
-    changed = {"redirect_uris": evil, "post_logout_redirect_uris": evil, "jwks": {"keys": []}, "auth_method": "secret"}
     before = getattr(client, name)
-    setattr(client, name, changed.get(name, "bank"))
+    setattr(client, name, CHANGED.get(name, "bank"))
     client.save()
     assert "has changed since" in root.post(verify, {"seen": seen_in(shown)}, follow=True).content.decode()
     assert OAuthClient.objects.get(pk=client.pk).is_unverified
