@@ -2,6 +2,7 @@
 
 import ast
 from collections import Counter
+from functools import cache
 
 import pytest
 
@@ -9,6 +10,23 @@ from ironauth.tests.mutants.table import ROOT, Mutant, mutants
 
 #: How many there are at least: what is dropped here is a promise that nobody holds any more.
 LEAST = 180
+
+
+@cache  # a file has several mutants, and a file of tests notices several
+def _source(file: str) -> tuple[str, str]:
+    """Return a file's text and its tree's."""
+    text = (ROOT / file).read_text()
+    return text, ast.dump(ast.parse(text))
+
+
+@cache
+def _functions(file: str) -> frozenset[str]:
+    """Return the names of a file's classes and functions, at any depth."""
+    return frozenset(
+        node.name
+        for node in ast.walk(ast.parse((ROOT / file).read_text()))
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+    )
 
 
 def test_there_are_as_many_as_are_promised() -> None:
@@ -20,10 +38,10 @@ def test_there_are_as_many_as_are_promised() -> None:
 @pytest.mark.parametrize("mutant", mutants(), ids=lambda one: f"{one.subject}: {one.name}")
 def test_a_mutant_can_be_applied(mutant: Mutant) -> None:
     """Its text stands in its file as often as the table says, and with the change the file is Python that differs."""
-    source = (ROOT / mutant.file).read_text()
+    source, tree = _source(mutant.file)
     changed = mutant.applied(source)
     assert "/tests/" not in mutant.file
-    assert ast.dump(ast.parse(changed)) != ast.dump(ast.parse(source))
+    assert ast.dump(ast.parse(changed)) != tree
 
 
 @pytest.mark.parametrize("mutant", mutants(), ids=lambda one: f"{one.subject}: {one.name}")
@@ -32,13 +50,8 @@ def test_its_tests_are_there(mutant: Mutant) -> None:
     assert mutant.tests
     for test in mutant.tests:
         file, *names = test.split("::")
-        found = {
-            node.name
-            for node in ast.walk(ast.parse((ROOT / file).read_text()))
-            if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
-        }
         assert names
-        assert {name.partition("[")[0] for name in names} <= found
+        assert {name.partition("[")[0] for name in names} <= _functions(file)
 
 
 def test_a_text_that_is_gone_is_told() -> None:
