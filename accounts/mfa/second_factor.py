@@ -12,6 +12,9 @@ from accounts.audit import recording as audit
 from accounts.audit.recording import Outcome
 from accounts.mfa.errors import InvalidMfaCode
 from accounts.mfa.outputs import MfaOut
+from accounts.outbox import queue as outbox
+from accounts.outbox.kinds import Kind
+from accounts.users import queries as user_queries
 from accounts.users.proofs import Evidence, Proof, ProofRequest
 from ironauth.infrastructure.core.errors import Unavailable
 from ironauth.infrastructure.db.compiled import Param
@@ -105,6 +108,13 @@ async def refused(asked: ProofRequest, reason: str = InvalidMfaCode.code, **deta
         session_id=asked.session_id,
         details={"reason": reason, **details},
     )
+
+
+def warn_owner(user_id: uuid.UUID) -> None:
+    """Tell the owner that somebody gets as far as the second factor; a unit of work, two queries."""
+    user = user_queries.find(user_id)
+    if user is not None:
+        outbox.enqueue(Kind.SECOND_FACTOR_REFUSED, recipient=user.email, user_id=user_id)
 
 
 def without_spaces(code: str) -> str:

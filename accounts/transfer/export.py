@@ -1,9 +1,13 @@
 """Everybody out, a JSON line each, in the form ``import_users --from jsonl`` reads."""
 
 import uuid
+from base64 import b64encode
 from collections.abc import Iterator
 from typing import Any, Final
 
+from accounts.federation.models import Identity
+from accounts.mfa.recovery import brought
+from accounts.mfa.recovery.models import RecoveryCode
 from accounts.mfa.totp import codes as totp
 from accounts.profile import FIELDS
 from accounts.users.models import User
@@ -18,12 +22,13 @@ def people(*, secrets: bool) -> Iterator[dict[str, Any]]:
     """Yield everybody but those who are being deleted, in the order of their ids.
 
     Args:
-        secrets: Whether password hashes and the apps' secrets are among it. A hash made with a pepper is left out where
-            none of them is: only this installation's keys judge it.
+        secrets: Whether password hashes, the apps' secrets and recovery codes' hashes are among it. A hash made with a
+            pepper is judged by this installation's keys alone.
     """
     after = uuid.UUID(int=0)
     while True:
         found = User.objects.filter(pk__gt=after, pending_deletion=None).select_related("totp", "imported")
+        found = found.prefetch_related("identities__provider", *(["recovery_codes"] if secrets else []))
         rows = list(found.order_by("pk")[:_ROWS])
         if not rows:
             return
@@ -44,11 +49,35 @@ def _line(user: User, *, secrets: bool) -> dict[str, Any]:
     }
     if (imported := getattr(user, "imported", None)) is not None:
         line["imported"] = {"source": imported.source, "external_id": imported.external_id}
+    if identities := [_identity(one) for one in user.identities.all()]:
+        line["identities"] = identities
     if secrets:
         if user.has_usable_password() and user.password:
-            line["password_hash"] = user.password.removeprefix("argon2") if _is_plain(user.password) else user.password
+            line["password_hash"] = _portable(user.password)
         line |= _app(user)
+        if "totp_secret" in line and (codes := [code for row in user.recovery_codes.all() for code in _code(row)]):
+            line["recovery_codes"] = codes
     return line
+
+
+def _identity(identity: Identity) -> dict[str, str]:
+    told = {"provider": identity.provider.slug, "issuer": identity.issuer, "subject": identity.subject}
+    return told | ({"email": identity.email} if identity.email else {})
+
+
+def _code(row: RecoveryCode) -> list[dict[str, str]]:
+    """Return a code as ``import_users`` reads it; nothing for one whose digest does not open."""
+    if not row.selector.startswith(brought.MARK):
+        return [{"selector": row.selector, "hash": _portable(row.encoded)}]
+    try:
+        return [{"sha512": b64encode(brought.opened(row.user_id, row.encoded)).decode()}]
+    except (MasterKeyMissingError, SealBrokenError):
+        return []
+
+
+def _portable(encoded: str) -> str:
+    """Return a hash in the form that other systems read, where it has one."""
+    return encoded.removeprefix("argon2") if _is_plain(encoded) else encoded
 
 
 def _is_plain(encoded: str) -> bool:

@@ -10,6 +10,8 @@ from django.db import DEFAULT_DB_ALIAS
 from django.db.models import Q
 
 from accounts import email_address as emails
+from accounts.mfa.recovery import brought
+from accounts.mfa.recovery.models import RecoveryCode
 from accounts.mfa.totp import codes as totp
 from accounts.mfa.totp.models import TotpFactor
 from accounts.profile import fitting
@@ -52,6 +54,17 @@ def app_of(user_id: uuid.UUID, secret: bytes) -> TotpFactor:
     """
     key_id, sealed = totp.seal(secret, user_id)
     return TotpFactor(user_id=user_id, sealed=sealed, master_key_id=key_id, confirmed_at=clock.now())
+
+
+def codes_of(user_id: uuid.UUID, person: Person) -> list[RecoveryCode]:
+    """Return the unsaved recovery codes of an account that comes from elsewhere.
+
+    Args:
+        user_id: The account, which has none yet.
+        person: As they are there, judged.
+    """
+    own = [RecoveryCode(user_id=user_id, selector=code.selector, encoded=code.encoded) for code in person.own_codes]
+    return own + brought.rows_of(user_id, person.code_digests)
 
 
 def is_here_by_another_address(person: Person, source: str) -> bool:

@@ -1,9 +1,11 @@
 """One person as a source describes them, and what of it cannot be taken over."""
 
 import enum
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, Self
+from uuid import UUID
 
 import msgspec
 
@@ -47,7 +49,7 @@ class Reason(_Coded):
 
 
 class Note(_Coded):
-    """What of an imported person stays behind, or keeps them out at first."""
+    """What of an imported person stays behind or keeps them out at first, and what comes along beside the password."""
 
     NO_PASSWORD = "no_password", "no password: they choose one by mail"
     HASH_UNKNOWN = UnusableHashError.UNKNOWN, "password hash of an unknown format: they choose a password by mail"
@@ -62,8 +64,15 @@ class Note(_Coded):
         "authenticator app whose secret is under 80 or over 640 bits: they set it up anew",
     )
     FACTOR_UNSUPPORTED = "factor_unsupported", "a second factor that cannot be moved: they set it up anew"
-    RECOVERY_CODES = "recovery_codes", "recovery codes, which cannot be judged here: they make new ones"
-    IDENTITY = "identity", "an identity at another provider: they link it anew"
+    RECOVERY_CODES = "recovery_codes", "recovery codes of another digest, or over 32 of them: they make new ones"
+    RECOVERY_CODES_SHORT = "recovery_codes_short", "recovery codes of under 8 or over 64 characters: they make new ones"
+    RECOVERY_CODES_ALONE = "recovery_codes_alone", "recovery codes without the app that they stand in for"
+    RECOVERY_CODES_BROUGHT = "recovery_codes_brought", "recovery codes that stay good here"
+    IDENTITY = "identity", "an identity at a provider that --identities does not name: they link it anew"
+    IDENTITY_FORM = "identity_form", "an identity of a form that this provider gives nobody here: they link it anew"
+    IDENTITY_SECOND = "identity_second", "a second identity at the same provider"
+    IDENTITY_TAKEN = "identity_taken", "an identity that another account has, which keeps it"
+    IDENTITY_LINKED = "identity_linked", "an identity at another provider that signs in here"
     REQUIRED_ACTION = "required_action", "a duty there, such as choosing another password: ask it of them here"
     ATTRIBUTES = "attributes", "attributes, roles or groups"
     UNCONFIRMED = "unconfirmed", "an address that nobody has confirmed: they do it before they sign in"
@@ -77,12 +86,38 @@ class MalformedError(ValueError):
     """A record is not of the form its source has."""
 
 
+class ToldIdentity(msgspec.Struct, frozen=True):
+    """Who somebody is at a provider, as the source says it; ``issuer`` where it names that, else ""."""
+
+    provider: str
+    subject: str
+    email: str = ""
+    issuer: str = ""
+
+
+class Link(msgspec.Struct, frozen=True):
+    """An identity as a sign-in here has it: issuer and subject, at a provider that is configured."""
+
+    provider_id: UUID
+    issuer: str
+    subject: str
+    email: str
+
+
+class OwnCode(msgspec.Struct, frozen=True):
+    """A recovery code of another installation of ours: the beginning that finds it, and its hash."""
+
+    selector: str
+    encoded: str
+
+
 class Person(msgspec.Struct, frozen=True, kw_only=True):
     """One person as a source describes them.
 
     ``profile`` has the other values of ``accounts.profile``, as the source says them. ``password_hash`` is in the form
-    that is stored here; ``totp_secret`` is the shared secret's bytes, for six digits of SHA-1 every 30 s; ``notes`` is
-    what stays behind.
+    that is stored here; ``totp_secret`` is the shared secret's bytes, for six digits of SHA-1 every 30 s.
+    ``code_digests``: SHA-512 of each recovery code, in capitals without dashes. ``links``: those of
+    ``identities`` that a provider here has. ``notes`` is what stays behind.
     """
 
     external_id: str
@@ -94,6 +129,10 @@ class Person(msgspec.Struct, frozen=True, kw_only=True):
     created_at: datetime | None = None
     password_hash: str | None = None
     totp_secret: bytes | None = None
+    code_digests: tuple[bytes, ...] = ()
+    own_codes: tuple[OwnCode, ...] = ()
+    identities: tuple[ToldIdentity, ...] = ()
+    links: tuple[Link, ...] = ()
     notes: frozenset[Note] = frozenset()
 
 
@@ -131,6 +170,38 @@ def text(row: Mapping[str, Any], *names: str) -> str:
         if value is not None and not isinstance(value, (dict, list)) and str(value).strip():
             return str(value).strip()
     return ""
+
+
+def identities_of(
+    rows: Any, *, provider: tuple[str, ...], subject: tuple[str, ...], email: str = "email", own: Iterable[str] = ()
+) -> tuple[ToldIdentity, ...]:
+    """Return the identities in a list of an export; one without provider or subject is none.
+
+    Args:
+        rows: The list, or its JSON text; nothing for none.
+        provider: Fields that may name the provider, in order of preference.
+        subject: Fields that may say who it is there.
+        email: The field with the address there; what is no address is left out.
+        own: Providers that are the other system itself.
+
+    Raises:
+        MalformedError: It is no list of objects.
+    """
+    try:
+        found = json.loads(rows) if isinstance(rows, str) and rows.strip() else rows
+    except ValueError as error:
+        raise MalformedError("The identities are no JSON.") from error
+    if not isinstance(found or [], list) or not all(isinstance(row, dict) for row in found or ()):
+        raise MalformedError("The identities are no list of objects.")
+    told = (
+        ToldIdentity(text(row, *provider), text(row, *subject), _address(text(row, email)), text(row, "issuer"))
+        for row in found or ()
+    )
+    return tuple(one for one in told if one.provider not in own and one.subject and (one.provider or one.issuer))
+
+
+def _address(said: str) -> str:
+    return said if "@" in said else ""
 
 
 def profile_of(row: Mapping[str, Any], **fields: str) -> dict[str, Any]:

@@ -11,12 +11,14 @@ from accounts import email_address as emails
 from accounts.audit import recording as audit
 from accounts.audit.models import AuditEvent
 from accounts.audit.recording import Event, Outcome
+from accounts.federation.models import Identity
+from accounts.mfa.recovery.models import RecoveryCode
 from accounts.mfa.totp.models import TotpFactor
 from accounts.profile import fitting
 from accounts.transfer import queries
 from accounts.transfer.models import ImportedUser, UserImport
 from accounts.transfer.queries import app_of, user_of
-from accounts.transfer.records import CREATED, IN_USE, UNCHANGED, UPDATED, Person, Reason
+from accounts.transfer.records import CREATED, IN_USE, UNCHANGED, UPDATED, Link, Note, Person, Reason
 from accounts.users.models import User
 from ironauth.infrastructure.core import clock
 
@@ -25,14 +27,18 @@ BEGINNING: Final = uuid.UUID(int=0)
 
 
 class Known(NamedTuple):
-    """What is here already of a batch: accounts by the id of the source, and addresses by their folded form."""
+    """What is here already of a batch: accounts by the id of the source, and addresses by their folded form.
+
+    ``identities``: whose each identity is, by issuer and subject.
+    """
 
     by_external_id: Mapping[str, uuid.UUID]
     keys: Mapping[str, uuid.UUID]
+    identities: Mapping[tuple[str, str], uuid.UUID]
 
 
 def known(source: str, people: Sequence[Person]) -> Known:
-    """Return which of ``people`` are imported already, and which addresses are taken. Two queries.
+    """Return which of ``people`` are imported already, and which addresses and identities are taken. Three queries.
 
     Args:
         source: The name of the other system.
@@ -42,14 +48,21 @@ def known(source: str, people: Sequence[Person]) -> Known:
     imported = ImportedUser.objects.filter(source=source, external_id__in=ids).values_list("external_id", "user_id")
     keys = [emails.fold(person.email) for person in people]
     taken = User.objects.filter(email_key__in=keys).order_by().values_list("email_key", "pk")
-    return Known(dict(imported), dict(taken))
+    links = [link for person in people for link in person.links]
+    found = Identity.objects.filter(subject__in={link.subject for link in links}) if links else Identity.objects.none()
+    held = {(issuer, subject): pk for issuer, subject, pk in found.values_list("issuer", "subject", "user_id")}
+    return Known(dict(imported), dict(taken), held)
 
 
 class Written(NamedTuple):
-    """What became of one record: an outcome or the code of a ``Reason``, and the account, where there is one."""
+    """What became of one record: an outcome or the code of a ``Reason``, and the account, where there is one.
+
+    ``notes``: what became of the identities.
+    """
 
     outcome: str
     user_id: uuid.UUID | None = None
+    notes: frozenset[Note] = frozenset()
 
 
 def judge(person: Person, here: Known) -> Written:
@@ -61,7 +74,35 @@ def judge(person: Person, here: Known) -> Written:
     """
     if person.external_id in here.by_external_id:
         return Written(UNCHANGED, here.by_external_id[person.external_id])
-    return Written(Reason.TAKEN.value if emails.fold(person.email) in here.keys else CREATED)
+    if emails.fold(person.email) in here.keys:
+        return Written(Reason.TAKEN.value)
+    return Written(CREATED, notes=_notes(person, here))
+
+
+def _free(person: Person, here: Known) -> list[Link]:
+    """Return the identities that no account has: one that is held stays where it is."""
+    return [link for link in person.links if (link.issuer, link.subject) not in here.identities]
+
+
+def _notes(person: Person, here: Known) -> frozenset[Note]:
+    """Return what becomes of the identities of somebody new."""
+    free = _free(person, here)
+    linked = {Note.IDENTITY_LINKED} if free else set()
+    return frozenset(linked | ({Note.IDENTITY_TAKEN} if len(free) < len(person.links) else set()))
+
+
+def _link(user_id: uuid.UUID, links: Iterable[Link]) -> list[Identity]:
+    """Return unsaved identities of an account."""
+    return [
+        Identity(
+            user_id=user_id,
+            provider_id=link.provider_id,
+            issuer=link.issuer,
+            subject=link.subject,
+            email=link.email,
+        )
+        for link in links
+    ]
 
 
 def write(run: UserImport, people: Sequence[Person], *, update: bool) -> dict[str, Written]:
@@ -98,7 +139,12 @@ def _write(run: UserImport, people: Sequence[Person], *, update: bool) -> dict[s
         for user, person in zip(users, new, strict=True)
         if person.totp_secret is not None
     )
-    written |= {person.external_id: Written(CREATED, user.pk) for user, person in zip(users, new, strict=True)}
+    made = list(zip(users, new, strict=True))
+    RecoveryCode.objects.bulk_create(code for user, person in made for code in queries.codes_of(user.pk, person))
+    # One that somebody links at this moment is theirs.
+    identities = [identity for user, person in made for identity in _link(user.pk, _free(person, here))]
+    Identity.objects.bulk_create(identities, ignore_conflicts=True)
+    written |= {person.external_id: written[person.external_id]._replace(user_id=user.pk) for user, person in made}
     if update:
         again = [person for person in people if written[person.external_id].outcome == UNCHANGED]
         written |= _update(again, here)
@@ -127,8 +173,22 @@ def _update(people: Iterable[Person], here: Known) -> dict[str, Written]:
             setattr(user, name, getattr(fresh, name))
         if changed:
             user.save(update_fields=changed)
-        written[person.external_id] = Written(UPDATED if changed else UNCHANGED, user_id)
+        notes = _link_anew(user_id, person, here)
+        outcome = UPDATED if changed or Note.IDENTITY_LINKED in notes else UNCHANGED
+        written[person.external_id] = Written(outcome, user_id, notes)
     return written
+
+
+def _link_anew(user_id: uuid.UUID, person: Person, here: Known) -> frozenset[Note]:
+    """Link the identities that somebody imported before lacks, at providers where they have none."""
+    has = set(Identity.objects.filter(user_id=user_id).values_list("provider_id", flat=True)) if person.links else set()
+    lacking = [link for link in _free(person, here) if link.provider_id not in has]
+    Identity.objects.bulk_create(_link(user_id, lacking), ignore_conflicts=True)
+    others = [
+        pk for link in person.links if (pk := here.identities.get((link.issuer, link.subject), user_id)) != user_id
+    ]
+    linked = {Note.IDENTITY_LINKED} if lacking else set()
+    return frozenset(linked | ({Note.IDENTITY_TAKEN} if others else set()))
 
 
 def untouched(users: "QuerySet[User]") -> "QuerySet[User]":

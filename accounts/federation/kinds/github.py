@@ -6,6 +6,8 @@ from typing import Any
 from accounts.federation.errors import UpstreamRefused
 from accounts.federation.kinds.kind import Endpoints, ProviderKind, UpstreamPerson
 
+_DIGITS = 20  # of a 64-bit number
+
 
 class GitHub(ProviderKind):
     """GitHub accounts."""
@@ -25,6 +27,10 @@ class GitHub(ProviderKind):
     #: What is asked with the access token.
     user_uri = "https://api.github.com/user"
     emails_uri = "https://api.github.com/user/emails"
+
+    def told_elsewhere(self, configured: str, subject: str) -> tuple[str, str] | None:
+        """Return issuer and subject of a numeric id; a login, which may become another person's, names nobody."""
+        return (self.issuer, subject) if subject.isascii() and subject.isdigit() and len(subject) < _DIGITS else None
 
     def person(self, claims: Mapping[str, Any]) -> UpstreamPerson:
         """Return the person of ``user`` and ``emails``, the two answers.

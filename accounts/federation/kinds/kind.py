@@ -74,6 +74,20 @@ class ProviderKind:
         """Tell whether an ID token's issuer is this provider."""
         return claimed == configured
 
+    def told_elsewhere(self, configured: str, subject: str) -> tuple[str, str] | None:
+        """Return issuer and subject, as a sign-in here would have them, of a person of another system.
+
+        Args:
+            configured: The issuer of the provider, as it is configured here.
+            subject: Who the other system says it is at the provider.
+
+        Returns:
+            Both; None where a sign-in would name nobody so.
+        """
+        if not 0 < len(subject) <= SUBJECT_CHARACTERS or not subject.isprintable():
+            return None
+        return self.issuer or configured, subject
+
     def person(self, claims: Mapping[str, Any]) -> UpstreamPerson:
         """Return the person that verified claims describe.
 

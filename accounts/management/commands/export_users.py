@@ -17,13 +17,13 @@ class Command(BaseCommand):
 
     help = (
         "Write everybody as JSON lines, in the form that `import_users --from jsonl` reads. With --secrets also their "
-        "password hashes and authenticator apps: keep such a file as you keep the database."
+        "password hashes, authenticator apps and recovery codes: keep such a file as you keep the database."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Take the file."""
         parser.add_argument("file", type=Path, help="a new file, made readable for its owner alone")
-        parser.add_argument("--secrets", action="store_true", help="also password hashes and authenticator apps")
+        parser.add_argument("--secrets", action="store_true", help="also password hashes, authenticator apps and codes")
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Write; raises ``CommandError`` when the file cannot be made or is there already."""

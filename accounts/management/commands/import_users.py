@@ -16,6 +16,7 @@ from django.db import DatabaseError
 
 from accounts.transfer import records as outcomes
 from accounts.transfer import services
+from accounts.transfer.identities import IdentityMap
 from accounts.transfer.models import UserImport
 from accounts.transfer.records import MalformedError, Note, Reason
 from accounts.transfer.services import RecordOutcome
@@ -68,6 +69,13 @@ class Command(BaseCommand):
         parser.add_argument(
             "--hash-config", type=Path, help="Firebase's password hash parameters, as its console has them"
         )
+        parser.add_argument(
+            "--identities",
+            action="append",
+            default=[],
+            metavar="ALIAS=SLUG",
+            help="link identities at the provider that the file calls ALIAS to the one called SLUG here; once for each",
+        )
         parser.add_argument("--database", help="pull from a live Django database with this URL, instead of a file")
         parser.add_argument(
             "--undo", type=uuid.UUID, metavar="IMPORT", help="delete the accounts of an import that nobody has used yet"
@@ -94,6 +102,10 @@ class Command(BaseCommand):
             raise CommandError("--database goes with --from django only.")
         if options["report_addresses"] and options["report"] is None:
             raise CommandError("--report-addresses goes with --report FILE, which the addresses are written to.")
+        try:
+            identities = IdentityMap(options["identities"])
+        except MalformedError as error:
+            raise CommandError(str(error)) from error
         run = None if options["dry_run"] else UserImport.objects.create(source=source.name)
         with ExitStack() as stack:
             report = _report(stack, options["report"], with_addresses=options["report_addresses"])
@@ -101,13 +113,17 @@ class Command(BaseCommand):
             try:
                 asked = Options(options["hash_config"], _database(options["database"]))
                 found = people(source, path or Path(), asked)
-                counts = services.import_people(found, source=source.name, run=run, update=options["update"], tell=tell)
+                counts = services.import_people(
+                    found, source=source.name, run=run, update=options["update"], identities=identities, tell=tell
+                )
             except (MalformedError, OSError, UnicodeDecodeError, DatabaseError, ImproperlyConfigured) as error:
                 if run is not None and not tell.count:
                     run.delete()
                 done = f" {tell.count:,} records were done; run it again to go on." if tell.count else ""
                 raise CommandError(f"{error}{done}") from error
         self._summary(counts, tell.count, run)
+        for alias, count in identities.unmapped.most_common():
+            self.stdout.write(f"    --identities {alias}=SLUG is missing for {count:,} in the file")
 
     def _summary(self, counts: Counter[str], records: int, run: UserImport | None) -> None:
         self.stdout.write(f"{records:,} records{'' if run else ', nothing written (dry run)'}")

@@ -31,6 +31,11 @@ def normalised(typed: str) -> str | None:
     return code if len(code) == GROUP * GROUPS and set(code) <= set(ALPHABET) else None
 
 
+def is_selector(text: str) -> bool:
+    """Tell whether a code can begin so."""
+    return len(text) == GROUP and set(text) <= set(ALPHABET)
+
+
 def selector(code: str) -> str:
     """Return the part of a normalised code that finds its row."""
     return code[:GROUP]

@@ -10,7 +10,8 @@ from ironauth.infrastructure.core.ids import new_id
 class RecoveryCode(models.Model):
     """A code that stands in for a lost factor, once: the row goes when it is used.
 
-    ``selector`` is the beginning of the code and finds the row; ``encoded`` is the whole code's Argon2id hash.
+    ``selector`` is the beginning of the code and finds the row; ``encoded`` is the whole code's Argon2id hash. A code
+    of another system has neither: see ``brought``.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)

@@ -16,15 +16,12 @@ from django.utils.translation import gettext_noop as _
 from accounts.lockout import throttling
 from accounts.mfa.errors import InvalidMfaCode, SecondFactorRefused
 from accounts.mfa.outputs import MfaOut
-from accounts.mfa.second_factor import Resealed, SecondFactor, refused, without_spaces
+from accounts.mfa.second_factor import Resealed, SecondFactor, refused, warn_owner, without_spaces
 from accounts.mfa.totp import codes as totp
 from accounts.mfa.totp import units
 from accounts.mfa.totp.errors import TotpUnreadable
 from accounts.mfa.totp.models import TotpFactor
 from accounts.mfa.totp.units import TOTP
-from accounts.outbox import queue as outbox
-from accounts.outbox.kinds import Kind
-from accounts.users import queries as user_queries
 from accounts.users.proofs import Evidence, ProofRequest
 from ironauth.infrastructure.core.errors import Unavailable
 from ironauth.infrastructure.crypto.master_keys import MasterKeyMissingError
@@ -125,7 +122,7 @@ async def _counted(code: str, asked: ProofRequest) -> TotpProof:
         await throttling.give_back(attempt)
         raise
     if proof is None and throttling.is_last_free(attempt):
-        await database().write(_warn, asked.user_id)
+        await database().write(warn_owner, asked.user_id)
     if proof is None:
         await refused(asked)
         raise InvalidMfaCode
@@ -149,10 +146,3 @@ def _judge(user_id: uuid.UUID, code: str) -> TotpProof | None:
         return None
     step = totp.step_of(code, secret)
     return TotpProof(user_id, step) if step is not None and step > last_step else None
-
-
-def _warn(user_id: uuid.UUID) -> None:
-    """Tell the owner that somebody gets as far as the second factor; a unit of work, two queries."""
-    user = user_queries.find(user_id)
-    if user is not None:
-        outbox.enqueue(Kind.SECOND_FACTOR_REFUSED, recipient=user.email, user_id=user_id)

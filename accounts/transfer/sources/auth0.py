@@ -4,7 +4,18 @@ from typing import Any
 
 from accounts.passwords.formats import salted_sha
 from accounts.passwords.formats.foreign import UnusableHashError, from_base64
-from accounts.transfer.records import Note, Person, flag, moment, note_of, password_of, profile_of, text
+from accounts.transfer.records import (
+    Note,
+    Person,
+    ToldIdentity,
+    flag,
+    identities_of,
+    moment,
+    note_of,
+    password_of,
+    profile_of,
+    text,
+)
 from accounts.transfer.sources import Source
 
 _SHA = ("sha1", "sha256", "sha512")
@@ -12,9 +23,7 @@ _SHA = ("sha1", "sha256", "sha512")
 
 def _person(row: dict[str, Any]) -> Person:
     password, notes = _password(row)
-    linked = [one for one in row.get("identities") or () if one.get("provider") != "auth0"]
-    more = {Note.IDENTITY} if linked else set()
-    more |= {Note.FACTOR_UNSUPPORTED} if row.get("multifactor") or row.get("mfa_factors") else set()
+    more = {Note.FACTOR_UNSUPPORTED} if row.get("multifactor") or row.get("mfa_factors") else set()
     return Person(
         external_id=text(row, "user_id", "_id", "Id", "id"),
         email=text(row, "email", "Email"),
@@ -24,7 +33,19 @@ def _person(row: dict[str, Any]) -> Person:
         is_active=not flag(row, "blocked"),
         created_at=moment(row.get("created_at")),
         password_hash=password,
+        identities=_identities(row),
         notes=notes | more,
+    )
+
+
+def _identities(row: dict[str, Any]) -> tuple[ToldIdentity, ...]:
+    """Return who the person is elsewhere: a connection names the provider, and may stand before the id there."""
+    told = identities_of(row.get("identities"), provider=("connection", "provider"), subject=("user_id",), email="")
+    kinds = {text(one, "connection", "provider"): one.get("provider") for one in row.get("identities") or ()}
+    return tuple(
+        ToldIdentity(one.provider, one.subject.removeprefix(f"{one.provider}|"))
+        for one in told
+        if kinds.get(one.provider) != "auth0"
     )
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from accounts.transfer.records import Note, Person, flag, moment, profile_of, text
+from accounts.transfer.records import Note, Person, flag, identities_of, moment, profile_of, text
 from accounts.transfer.sources import Source
 
 
@@ -19,6 +19,7 @@ def _person(row: dict[str, Any]) -> Person:
         profile=profile_of(told),
         is_active=flag(row, "Enabled", default=True),
         created_at=moment(row.get("UserCreateDate")),
+        identities=identities_of(told.get("identities"), provider=("providerName",), subject=("userId",)),
         notes=frozenset({Note.NO_PASSWORD} | ({Note.FACTOR_UNSUPPORTED} if second else set())),
     )
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 from accounts.passwords.formats import firebase
 from accounts.passwords.formats.firebase import HashConfig
 from accounts.passwords.formats.foreign import UnusableHashError, from_base64
-from accounts.transfer.records import MalformedError, Note, Person, flag, moment, note_of, text
+from accounts.transfer.records import MalformedError, Note, Person, flag, identities_of, moment, note_of, text
 from accounts.transfer.sources import Options, Source
 
 #: ``base64_signer_key: …`` of the console, or ``"base64_signer_key": "…"``.
@@ -34,9 +34,7 @@ def _configured(options: Options) -> Callable[[dict[str, Any]], Person]:
 
 def _person(row: dict[str, Any], config: HashConfig | None = None) -> Person:
     password, notes = _password(row, config)
-    providers = {one.get("providerId") for one in row.get("providerUserInfo") or ()}
-    more = {Note.IDENTITY} if providers - _PASSWORD else set()
-    more |= {Note.FACTOR_UNSUPPORTED} if row.get("mfaInfo") else set()
+    more = {Note.FACTOR_UNSUPPORTED} if row.get("mfaInfo") else set()
     return Person(
         external_id=text(row, "localId"),
         email=text(row, "email"),
@@ -45,6 +43,9 @@ def _person(row: dict[str, Any], config: HashConfig | None = None) -> Person:
         is_active=not flag(row, "disabled"),
         created_at=moment(row.get("createdAt")),
         password_hash=password,
+        identities=identities_of(
+            row.get("providerUserInfo"), provider=("providerId",), subject=("rawId", "federatedId"), own=_PASSWORD
+        ),
         notes=notes | more,
     )
 

@@ -9,12 +9,24 @@ from typing import Any, Final
 
 from accounts.passwords.formats import pbkdf2
 from accounts.passwords.formats.foreign import UnusableHashError, as_base64, from_base64
-from accounts.transfer.records import MalformedError, Note, Person, flag, moment, note_of, password_of, profile_of, text
+from accounts.transfer.records import (
+    MalformedError,
+    Note,
+    Person,
+    flag,
+    identities_of,
+    moment,
+    note_of,
+    password_of,
+    profile_of,
+    text,
+)
 from accounts.transfer.sources import Options, Source
 from accounts.transfer.streams import records_of
 
 _SUPPORTED_APP: Final = {"subType": "totp", "digits": 6, "period": 30, "algorithm": "HmacSHA1"}
 _VERSIONS: Final = {"1.0": 16, "1.3": 19}
+_DIGESTS: Final = {"RS512", "SHA-512"}  # two names of SHA-512: until version 26.1, and since
 _PROFILE: Final = ("locale", "zoneinfo")  # attributes that an account here has a place for
 _USERS: Final = re.compile(r".+-users-\d+\.json")
 
@@ -35,6 +47,7 @@ def _person(row: dict[str, Any]) -> Person:
     password: str | None = None
     notes: frozenset[Note] = frozenset({Note.NO_PASSWORD})
     app: bytes | None = None
+    codes: tuple[bytes, ...] = ()
     more: set[Note] = set()
     for credential in row.get("credentials") or ():
         match credential.get("type"):
@@ -44,12 +57,12 @@ def _person(row: dict[str, Any]) -> Person:
                 app = _secret(credential)
             case "otp" | "totp" | "hotp":
                 more.add(Note.TOTP_UNSUPPORTED)
+            case "recovery-authn-codes" if found := _code_digests(credential):
+                codes = found
             case "recovery-authn-codes":
                 more.add(Note.RECOVERY_CODES)
             case _:
                 more.add(Note.FACTOR_UNSUPPORTED)
-    if row.get("federatedIdentities"):
-        more.add(Note.IDENTITY)
     if row.get("requiredActions"):
         more.add(Note.REQUIRED_ACTION)
     if _has_attributes(row):
@@ -64,6 +77,10 @@ def _person(row: dict[str, Any]) -> Person:
         created_at=moment(row.get("createdTimestamp")),
         password_hash=password,
         totp_secret=app,
+        code_digests=codes,
+        identities=identities_of(
+            row.get("federatedIdentities"), provider=("identityProvider",), subject=("userId",), email="userName"
+        ),
         notes=notes | more,
     )
 
@@ -107,6 +124,17 @@ def _argon2(costs: dict[str, Any], digest: bytes, salt: bytes) -> str:
 def _is_supported(credential: dict[str, Any]) -> bool:
     settings = json.loads(credential["credentialData"])
     return all(settings.get(name, wanted) == wanted for name, wanted in _SUPPORTED_APP.items())
+
+
+def _code_digests(credential: dict[str, Any]) -> tuple[bytes, ...]:
+    """Return SHA-512 of each recovery code that is left, of 12 characters of 34; nothing for another digest."""
+    secret, told = json.loads(credential["secretData"]), json.loads(credential["credentialData"])
+    if told.get("algorithm") not in _DIGESTS or told.get("hashIterations") not in (None, 1):
+        return ()
+    try:
+        return tuple(from_base64(code["encodedHashedValue"]) for code in secret["codes"])
+    except UnusableHashError:
+        return ()
 
 
 def _secret(credential: dict[str, Any]) -> bytes:

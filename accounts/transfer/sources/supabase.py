@@ -1,9 +1,9 @@
-"""Supabase: the rows of ``auth.users`` as CSV or JSON."""
+"""Supabase: the rows of ``auth.users`` as CSV or JSON, with those of ``auth.identities`` as a list in each."""
 
 import json
 from typing import Any
 
-from accounts.transfer.records import Person, flag, moment, password_of, profile_of, text
+from accounts.transfer.records import Person, flag, identities_of, moment, password_of, profile_of, text
 from accounts.transfer.sources import Source
 
 
@@ -20,6 +20,9 @@ def _person(row: dict[str, Any]) -> Person:
         is_active=not (text(row, "banned_until") or text(row, "deleted_at") or flag(row, "is_anonymous")),
         created_at=moment(row.get("created_at")),
         password_hash=password,
+        identities=identities_of(
+            row.get("identities"), provider=("provider",), subject=("provider_id", "id"), own=("email", "phone")
+        ),
         notes=notes,
     )
 

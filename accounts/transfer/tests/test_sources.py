@@ -13,7 +13,7 @@ from asgiref.sync import async_to_sync
 
 from accounts.passwords import hashing
 from accounts.passwords.formats.foreign import as_base64
-from accounts.transfer.records import MalformedError, Note, Person, Reason, Refused
+from accounts.transfer.records import MalformedError, Note, Person, Reason, Refused, ToldIdentity
 from accounts.transfer.sources import Options, people
 from accounts.transfer.sources.registry import SOURCES
 from ironauth.config import storage
@@ -224,7 +224,7 @@ def test_firebase(tmp_path: Path) -> None:
     path = written(tmp_path, "users.json", {"users": [sample]})
     person = only("firebase", path, hash_config=config)
     assert async_to_sync(hashing.verify_password)("user1password", person.password_hash).ok
-    assert person.notes == {Note.IDENTITY}
+    assert person.identities == (ToldIdentity("google.com", "7"),)
     (refused,) = read("firebase", path)
     assert refused == Refused("", Reason.MALFORMED)
 

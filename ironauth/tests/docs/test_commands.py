@@ -54,18 +54,25 @@ def wrote(folder: Path, name: str, content: object) -> None:
 @pytest.mark.django_db(transaction=True)
 def test_moving_in(tmp_path: Path) -> None:
     """The commands read a realm and report; a line of the form makes an account with its password and app."""
-    wrote(tmp_path, "realm.json", {"realm": "shop", "users": [keycloak_user(**app())]})
-    with Guide("docs/guides/moving-in.md", ("$2b$12$…", BCRYPT), ('"BASE32"', '"MZXW6YTBMZXW6YTBMZXW6YTB"')) as guide:
-        said = commands(guide.block(IMPORT), tmp_path)
+    google = {"federatedIdentities": [{"identityProvider": "google", "userId": "7", "userName": "ann"}]}
+    wrote(tmp_path, "realm.json", {"realm": "shop", "users": [keycloak_user(**app()) | google]})
+    typed = (("$2b$12$…", BCRYPT), ('"BASE32"', '"MZXW6YTBMZXW6YTBMZXW6YTB"'), ("BASE64", "A" * 86 + "=="))
+    with Guide("docs/guides/moving-in.md", *typed) as guide:
+        said = commands(guide.block(f"{IMPORT} realm.json --from keycloak --dry-run"), tmp_path)
         assert re.search(r" 1  would be created\n.* 1  created\n", said, re.DOTALL), said
         assert json.loads((tmp_path / "report.jsonl").read_text())["outcome"] == "created"
         User.objects.all().delete()
-        line = " ".join(guide.block('{"external_id"').split())
-        (tmp_path / "people.jsonl").write_text(line, encoding="utf-8")
+        UpstreamProvider.objects.create(slug="google", name="Google", kind="google", sealed_secret=b"", client_id="us")
+        said = commands(guide.block(f"{IMPORT} realm.json --from keycloak --identities"), tmp_path)
+        assert "1  an identity at another provider that signs in here" in said
+        lines = [" ".join(guide.block(start).split()) for start in ('{"external_id": "42"', '{"external_id": "43"')]
+        (tmp_path / "people.jsonl").write_text("\n".join(lines), encoding="utf-8")
         values = settings_of(guide.block("IRONAUTH_LAZY_MIGRATION="))
     shown = start(["-c", "import ironauth.settings as s; print(s.IRONAUTH_LAZY_MIGRATION_UNTIL.isoformat())"], values)
     assert (shown.stdout, shown.stderr) == ("2027-04-01T00:00:00+00:00\n", "")
-    commands(f"{IMPORT} people.jsonl --from jsonl", tmp_path)
+    commands(f"{IMPORT} people.jsonl --from jsonl --identities google=google", tmp_path)
+    bob = User.objects.get(email="bob@example.com")
+    assert (bob.identities.get().subject, bob.recovery_codes.count()) == ("10769150350006150715113082367", 1)
     ann = User.objects.get(email=EMAIL)
     assert (ann.name, ann.imported.external_id, ann.totp.confirmed_at is not None) == ("Ann Lee", "42", True)
     assert ann.check_password(PASSWORD)
