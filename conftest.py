@@ -42,6 +42,7 @@ from ironauth.infrastructure.ratelimit import lockout
 from ironauth.infrastructure.telemetry import logs
 from ironauth.management.commands import backup
 from ironauth.tests import canary
+from ironauth.tests.lanes import api_lane  # noqa: F401 - a fixture
 from ironauth.tests.services import PrivatePostgres, PrivateRedis
 from tokens.keys.key_set import Family, PublicJwk, new_key_pair
 from tokens.keys.models import SigningKey

@@ -15,11 +15,11 @@ from accounts.outbox.models import EmailToken, OutgoingMail
 from accounts.users.models import User
 from conftest import PASSWORD, bearer
 from ironauth.infrastructure.core import clock
-from tokens.clients.administration.tests.test_clients_api import staff
 from tokens.sign_in.tests.test_step_up import STEP_UP_REQUIRED, age
 from tokens.tests.browser import ME, SIGNIN, Member
 from tokens.tests.machine import make_machine
 from tokens.tests.second_factor import said
+from tokens.tests.staff import staff
 from tokens.tests.stage import Stage
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]

@@ -16,11 +16,11 @@ from accounts.organizations.models import Organization
 from accounts.users.models import User
 from conftest import PASSWORD, ServeProcess, bearer
 from ironauth.infrastructure.http.cross_origin import ALLOWED, EXPOSED
-from tokens.clients.administration.tests.test_clients_api import staff
 from tokens.details.models import DetailType
 from tokens.oauth.tests.material import make_client
 from tokens.resources.models import ApiResource
 from tokens.tests.browser import SIGNIN
+from tokens.tests.staff import staff
 from tokens.tests.stage import Stage
 from tokens.upstream.tests.walk import stored
 

@@ -29,7 +29,6 @@ from ironauth.infrastructure.db.idempotency import Keyed
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.http.cross_origin import ALLOWED, EXPOSED
 from ironauth.infrastructure.models import IdempotencyKey
-from tokens.clients.administration.tests.test_clients_api import staff
 from tokens.clients.dynamic.models import RegistrationToken
 from tokens.clients.models import OAuthClient, OAuthClientSecret
 from tokens.details.models import DetailType
@@ -38,6 +37,7 @@ from tokens.oauth.tests.material import REDIRECT_URI, make_client
 from tokens.resources.models import ApiResource
 from tokens.tests.browser import SIGNIN
 from tokens.tests.machine import make_machine
+from tokens.tests.staff import staff
 from tokens.tests.stage import Stage
 
 pytestmark = [

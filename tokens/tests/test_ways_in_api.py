@@ -22,7 +22,6 @@ from accounts.outbox.models import EmailToken, OutgoingMail
 from accounts.users.models import User
 from conftest import PASSWORD, bearer
 from ironauth.infrastructure.core import clock
-from tokens.clients.administration.tests.test_clients_api import staff
 from tokens.oauth.models import Consent
 from tokens.oauth.tests.material import make_client
 from tokens.sessions.models import Session
@@ -30,6 +29,7 @@ from tokens.sign_in.tests.test_step_up import age
 from tokens.tests.browser import ME, SIGNIN
 from tokens.tests.machine import make_machine
 from tokens.tests.second_factor import said
+from tokens.tests.staff import staff
 from tokens.tests.stage import Stage
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]

@@ -35,6 +35,14 @@ def password(browser: Client, user: User, **more: str) -> Any:
     return browser.post(LOGIN, {"username": user.email, "password": PASSWORD, "next": USERS, **more})
 
 
+def signed_in(user: User) -> Client:
+    """Return a browser that is signed in to the admin by password and app."""
+    app, browser = Enrolled(user), Client()
+    password(browser, user)
+    assert browser.post(CODE, {"code": app.code()}).status_code == 302
+    return browser
+
+
 def opens(browser: Client) -> bool:
     """Tell whether a page of the admin is shown."""
     return browser.get(USERS).status_code == 200

@@ -2,49 +2,32 @@
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from threading import Barrier
 from typing import Any
 
 import httpx
 import pytest
 from asgiref.sync import sync_to_async
 from django.contrib.auth.hashers import make_password
-from django.db import IntegrityError, connection, transaction
+from django.db import transaction
 
 from accounts.conftest import MakeUser
 from accounts.email.tests.test_email_flows import delivered
 from accounts.invitations import units
-from accounts.invitations.errors import InvalidInvitation
 from accounts.invitations.models import Invitation
 from accounts.invitations.tests.conftest import INVITED, NEW_PASSWORD, PAGE, RIGHTS, SIGNUP, Call, invited
 from accounts.users.models import User
 from ironauth.infrastructure.core import clock
-from ironauth.infrastructure.core.errors import NotFound
+from ironauth.tests.at_once import at_once
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
 VALUES = {"email": INVITED, "name": "", "language": "", "roles": []}
 AT_ONCE = 4
 
 
-def at_once(*acts: Callable[[], Any]) -> list[str]:
-    """Run units of work in threads with connections of their own, begun together; return what each came to."""
-    ready = Barrier(len(acts))
-
-    def run(act: Callable[[], Any]) -> str:
-        try:
-            ready.wait(timeout=30)
-            with transaction.atomic():
-                act()
-        except (InvalidInvitation, NotFound, IntegrityError) as error:
-            return type(error).__name__
-        finally:
-            connection.close()
-        return "done"
-
-    with ThreadPoolExecutor(len(acts)) as pool:
-        return sorted(pool.map(run, acts))
+def outcomes_of(*acts: Callable[[], Any]) -> list[str]:
+    """Return what each came to, of acts that may be refused and leave nothing."""
+    return sorted(type(one).__name__ if isinstance(one, Exception) else "done" for one in at_once(*acts))
 
 
 @pytest.fixture
@@ -61,7 +44,7 @@ def found(make_user: MakeUser) -> units.Invited:
 def test_of_many_who_accept_one_has_the_account(found: units.Invited) -> None:
     """The others find the link used."""
     accept = partial(units.accept, invited=found, encoded=make_password(None), name="")
-    assert at_once(*[accept] * AT_ONCE) == ["InvalidInvitation"] * (AT_ONCE - 1) + ["done"]
+    assert outcomes_of(*[accept] * AT_ONCE) == ["InvalidInvitation"] * (AT_ONCE - 1) + ["done"]
     user = User.objects.get(email_key="ida@example.com")
     assert Invitation.objects.get().user_id == user.pk
 
@@ -71,7 +54,7 @@ def test_of_accepting_and_withdrawing_one_is_done(found: units.Invited) -> None:
     staff = User.objects.get(email="staff@example.com")
     accept = partial(units.accept, invited=found, encoded=make_password(None), name="")
     withdraw = partial(units.withdraw, actor_id=staff.pk, invitation_id=found.id)
-    outcomes = at_once(accept, withdraw)
+    outcomes = outcomes_of(accept, withdraw)
     made = User.objects.filter(email_key="ida@example.com").exists()
     assert outcomes == (["NotFound", "done"] if made else ["InvalidInvitation", "done"])
     row = Invitation.objects.get()
@@ -82,7 +65,7 @@ def test_of_two_invitations_to_an_address_one_is_made(make_user: MakeUser) -> No
     """The database refuses the other, which the API answers with 409."""
     staff = make_user(*RIGHTS)
     invite = partial(units.invite, actor_id=staff.pk, values=VALUES)
-    assert at_once(invite, invite) == ["IntegrityError", "done"]
+    assert outcomes_of(invite, invite) == ["IntegrityError", "done"]
     assert Invitation.objects.count() == 1
 
 

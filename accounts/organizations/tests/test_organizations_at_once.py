@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from threading import Barrier
 from typing import Any
 
 import pytest
@@ -23,29 +22,15 @@ from accounts.privacy import units as deletions
 from accounts.users import queries as user_queries
 from accounts.users.models import User
 from ironauth.infrastructure.core import clock
-from ironauth.infrastructure.core.errors import DomainError
+from ironauth.tests.at_once import at_once
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
 WAIT_S = 0.3  # until the other one waits for a lock, too
 
 
-def at_once(*acts: Callable[[], Any]) -> list[str]:
-    """Run units of work begun together; return what each came to."""
-    ready = Barrier(len(acts))
-
-    def run(act: Callable[[], Any]) -> str:
-        try:
-            ready.wait(timeout=30)
-            with transaction.atomic():
-                act()
-        except DomainError as error:
-            return error.code
-        finally:
-            connection.close()
-        return "done"
-
-    with ThreadPoolExecutor(len(acts)) as pool:
-        return sorted(pool.map(run, acts))
+def outcomes_of(*acts: Callable[[], Any]) -> list[str]:
+    """Return what each came to."""
+    return sorted(getattr(one, "code", repr(one)) if isinstance(one, Exception) else "done" for one in at_once(*acts))
 
 
 @pytest.fixture
@@ -77,7 +62,7 @@ def _delete_account(acme: Acme, user: Any) -> None:
 def test_of_two_owners_who_go_at_once_one_stays(two_owners: Callable[[], Acme], first: Any, second: Any) -> None:
     """Whichever way each of them goes."""
     acme = two_owners()
-    outcomes = at_once(partial(first, acme, acme.owner), partial(second, acme, acme.admin))
+    outcomes = outcomes_of(partial(first, acme, acme.owner), partial(second, acme, acme.admin))
     assert outcomes in (["done", "last_owner"], ["done", "sole_owner"])
     active = Membership.objects.filter(organization_id=acme.id, role="owner", user__is_active=True)
     assert active.count() == 1
@@ -87,7 +72,7 @@ def test_of_two_owners_who_remove_each_other_one_stays(two_owners: Callable[[], 
     """Who comes second is no member any more, and to them there is no organisation."""
     acme = two_owners()
     remove = partial(units.remove_member, organization_id=acme.id)
-    outcomes = at_once(
+    outcomes = outcomes_of(
         partial(remove, actor_id=acme.owner.pk, user_id=acme.admin.pk),
         partial(remove, actor_id=acme.admin.pk, user_id=acme.owner.pk),
     )
@@ -100,7 +85,7 @@ def test_nobody_makes_more_than_allowed(make_user: MakeUser, monkeypatch: pytest
     monkeypatch.setattr(rules, "MOST_OWNED", 1)
     user = make_user()
     make = partial(units.create_organization, user_id=user.pk, name="Acme")
-    assert at_once(*[make] * 4) == ["done", *["too_many_organizations"] * 3]
+    assert outcomes_of(*[make] * 4) == ["done", *["too_many_organizations"] * 3]
     assert len(units.memberships_of(user.pk)) == 1
 
 
@@ -111,14 +96,14 @@ def test_nobody_joins_more_than_there_is_room_for(
     monkeypatch.setattr(rules, "MOST_MEMBERS", 4)
     people = [make_user() for _ in range(4)]
     join = [partial(changes.join, user_id=one.pk, organization_id=acme.id, role="member") for one in people]
-    assert at_once(*join) == ["done", *["too_many_members"] * 3]
+    assert outcomes_of(*join) == ["done", *["too_many_members"] * 3]
     assert len(roles_in(acme.id)) == 4
 
 
 def test_who_joins_while_the_organization_goes(acme: Acme, make_user: MakeUser) -> None:
     """Is a member of nothing in either order, and nothing is left of it."""
     user = make_user()
-    outcomes = at_once(
+    outcomes = outcomes_of(
         partial(units.delete_organization, actor_id=acme.owner.pk, organization_id=acme.id),
         partial(changes.join, user_id=user.pk, organization_id=acme.id, role="member"),
     )
@@ -144,7 +129,7 @@ def in_between(first: Callable[[], Any], then: Callable[[], Any], other: Callabl
     with ThreadPoolExecutor(1) as pool:
         with transaction.atomic():
             first()
-            outcome = pool.submit(at_once, other)
+            outcome = pool.submit(outcomes_of, other)
             time.sleep(WAIT_S)
             then()
         return outcome.result(timeout=30)[0]

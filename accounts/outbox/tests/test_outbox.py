@@ -1,11 +1,11 @@
 """The queue of messages: leases, retries, and what is written for nobody."""
 
-import threading
 import uuid
 from datetime import timedelta
+from functools import partial
 
 import pytest
-from django.db import connections, transaction
+from django.db import transaction
 
 from accounts.conftest import MakeUser
 from accounts.outbox import queue as outbox
@@ -17,6 +17,7 @@ from accounts.outbox.tokens import Purpose
 from accounts.users.models import User
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.db.outbox import GIVE_UP_S, LEASE_S, retry_after
+from ironauth.tests.at_once import at_once
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage, pytest.mark.usefixtures("still_clock")]
 
@@ -90,24 +91,9 @@ def test_a_lease_excludes_others_until_it_ends(after_s: float) -> None:
 def test_of_many_workers_at_once_one_gets_the_message() -> None:
     """Eight threads claim the same message at the same moment."""
     mail_id = queued()
-    results: list[Claimed | None] = []
-    together = threading.Barrier(8)
-
-    def work() -> None:
-        together.wait()
-        try:
-            with transaction.atomic():
-                results.append(outbox.claim(mail_id))
-        finally:
-            connections.close_all()
-
-    threads = [threading.Thread(target=work) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(results) == 8
-    assert sum(result is not None for result in results) == 1
+    results = at_once(*[partial(outbox.claim, mail_id)] * 8)
+    assert sorted(isinstance(result, Claimed) for result in results) == [False] * 7 + [True]
+    assert results.count(None) == 7
 
 
 def test_who_lost_the_lease_changes_nothing() -> None:

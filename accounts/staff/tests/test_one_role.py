@@ -1,22 +1,24 @@
 """One role over HTTP: to read, change and delete it; nobody gives, keeps or takes what they do not hold."""
 
-import threading
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import httpx
 import pytest
 from asgiref.sync import sync_to_async
 from django.contrib.auth.models import Group
-from django.db import connections, transaction
+from django.db import IntegrityError
 
 from accounts.audit.models import AuditEvent
 from accounts.conftest import MakeUser, SignIn
 from accounts.errors import RoleExists
 from accounts.staff.roles import units
 from accounts.users.models import User
+from accounts.users.outputs import RoleOut
 from ironauth.infrastructure.core import clock
+from ironauth.tests.at_once import at_once
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
 
@@ -164,25 +166,12 @@ def test_of_two_roles_that_want_one_name_one_gets_it(make_user: MakeUser, make_r
     root = make_user(is_superuser=True)
     for name in ("one", "two"):
         make_role(name)
-    results: list[str] = []
-    together = threading.Barrier(2)
 
-    def rename(name: str) -> None:
-        together.wait()
-        try:
-            with transaction.atomic():
-                units.change_role(actor_id=root.pk, name=name, values={"name": "wanted"})
-            results.append("changed")
-        except Exception as error:  # noqa: BLE001 - what it is is judged below
-            results.append(type(error).__name__)
-        finally:
-            connections.close_all()
+    def renamed(name: str) -> RoleOut:
+        return units.change_role(actor_id=root.pk, name=name, values={"name": "wanted"})
 
-    threads = [threading.Thread(target=rename, args=(name,)) for name in ("one", "two")]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(results) in (sorted(["changed", RoleExists.__name__]), sorted(["changed", "IntegrityError"]))
+    results = at_once(partial(renamed, "one"), partial(renamed, "two"))
+    assert sorted(isinstance(one, RoleExists | IntegrityError) for one in results) == [False, True]
+    assert sorted(isinstance(one, RoleOut) for one in results) == [False, True]
     assert set(Group.objects.values_list("name", flat=True)) & {"one", "two"}
     assert User.objects.count() == 1

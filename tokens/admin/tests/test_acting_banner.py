@@ -9,7 +9,7 @@ from asgiref.sync import sync_to_async
 from django.contrib.auth.models import Permission
 from django.test import Client
 
-from accounts.admin.tests.second_step import CODE, Enrolled, password
+from accounts.admin.tests.second_step import signed_in
 from accounts.conftest import PASSWORD
 from accounts.users.models import User
 from ironauth.infrastructure.core import clock
@@ -60,9 +60,7 @@ def browser(api: httpx.AsyncClient, person: User) -> "Browser":
     """Of a member of staff who has begun to act as the person."""
     helper = User.objects.create_user(email="helper@example.com", name="Hedy", password=PASSWORD, is_staff=True)
     helper.user_permissions.add(*Permission.objects.filter(codename__in=("sign_in_as", "view_user")))
-    app, client = Enrolled(helper), Client()
-    password(client, helper)
-    assert client.post(CODE, {"code": app.code()}).status_code == 302
+    client = signed_in(helper)
     begun = client.post(f"/admin/accounts/user/{person.pk}/sign-in-as/", {"reason": "ticket 7"})
     assert begun.status_code == 302
     return Browser(api, {name: begun.cookies[name].value for name in HELD})

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from django.contrib.admin.models import LogEntry
 from django.contrib.admin.utils import quote
-from django.contrib.auth.models import Permission
 from django.db import connection, transaction
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -55,20 +54,6 @@ def browser(new_email: Callable[[], str]) -> Client:
     client = Client()
     client.force_login(user)
     return client
-
-
-@pytest.fixture
-def make_clerk(new_email: Callable[[], str]) -> Callable[..., Client]:
-    """A maker of browsers of staff with these permissions."""
-
-    def make(*codenames: str) -> Client:
-        user = User.objects.create_user(email=new_email(), is_staff=True)
-        user.user_permissions.set(Permission.objects.filter(codename__in=codenames))
-        client = Client()
-        client.force_login(user)
-        return client
-
-    return make
 
 
 @pytest.fixture

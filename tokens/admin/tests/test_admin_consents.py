@@ -4,14 +4,12 @@ from collections.abc import Callable
 
 import pytest
 from django.contrib.admin.models import LogEntry
-from django.contrib.auth.models import Permission
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from accounts.audit.models import AuditEvent
-from accounts.users.models import User
 from accounts.users.outputs import Account
 from tokens.oauth.consent.tests.test_consent_views import let_in
 from tokens.oauth.models import Consent
@@ -21,20 +19,6 @@ pytestmark = pytest.mark.django_db
 
 LIST = "admin:tokens_consent_changelist"
 CONFIRMED = {"confirmed": "yes"}
-
-
-@pytest.fixture
-def make_clerk(new_email: Callable[[], str]) -> Callable[..., Client]:
-    """A maker of browsers of staff with these permissions."""
-
-    def make(*codenames: str) -> Client:
-        user = User.objects.create_user(email=new_email(), is_staff=True)
-        user.user_permissions.set(Permission.objects.filter(codename__in=codenames))
-        client = Client()
-        client.force_login(user)
-        return client
-
-    return make
 
 
 def test_list_and_page(make_clerk: Callable[..., Client], new_account: Callable[[], Account]) -> None:

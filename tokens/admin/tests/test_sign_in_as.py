@@ -9,7 +9,7 @@ from django.contrib.auth.models import Permission
 from django.contrib.sessions.models import Session as AdminSession
 from django.test import Client
 
-from accounts.admin.tests.second_step import CODE, Enrolled, password
+from accounts.admin.tests.second_step import Enrolled, password, signed_in
 from accounts.audit.models import AuditEvent
 from accounts.conftest import PASSWORD
 from accounts.users.models import User
@@ -46,10 +46,7 @@ def helper(db: None) -> User:
 @pytest.fixture
 def browser(helper: User) -> Client:
     """The helper's, signed in to the admin by password and app."""
-    app, client = Enrolled(helper), Client()
-    password(client, helper)
-    assert client.post(CODE, {"code": app.code()}).status_code == 302
-    return client
+    return signed_in(helper)
 
 
 def page_of(user: User) -> str:

@@ -10,7 +10,7 @@ from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Permission
 from django.test import Client
 
-from accounts.admin.tests.second_step import CODE, Enrolled, password
+from accounts.admin.tests.second_step import signed_in
 from accounts.audit.models import AuditEvent
 from accounts.conftest import PASSWORD
 from accounts.federation.models import Identity
@@ -49,10 +49,7 @@ def helper(db: None) -> User:
 @pytest.fixture
 def browser(helper: User) -> Client:
     """The helper's, signed in to the admin by password and app."""
-    app, client = Enrolled(helper), Client()
-    password(client, helper)
-    assert client.post(CODE, {"code": app.code()}).status_code == 302
-    return client
+    return signed_in(helper)
 
 
 def page_of(user: User) -> str:

@@ -1,13 +1,13 @@
 """A session that is thrown out takes the kept device of its browser along; signing out leaves it."""
 
-import threading
 import uuid
+from functools import partial
 from typing import Any
 
 import httpx
 import pytest
 from asgiref.sync import sync_to_async
-from django.db import connections, transaction
+from django.db import transaction
 from django.test import Client
 from django.urls import reverse
 
@@ -15,6 +15,7 @@ from accounts.mfa.kept_devices import queries, units
 from accounts.mfa.kept_devices.models import KeptDevice
 from accounts.users.models import User
 from conftest import PASSWORD, bearer
+from ironauth.tests.at_once import at_once
 from tokens.oauth.tests.material import make_client
 from tokens.oauth.tests.walk import answered, authorize, send
 from tokens.sessions.ends import queries as session_ends
@@ -148,28 +149,11 @@ def test_kept_while_it_is_thrown_out(member: Member, pair: Pair, keeps: None) ->
         device = KeptDevice.objects.create(
             user_id=member["id"], digest=uuid.uuid4().hex, epoch=0, expires_at="2100-01-01T00:00:00Z"
         )
-        together = threading.Barrier(2)
-
-        def end(session: Session = session, together: threading.Barrier = together) -> None:
-            together.wait()
-            with transaction.atomic():
-                assert session_ends.end_own_session(
-                    session_id=session.pk, user_id=uuid.UUID(member["id"]), epoch=0,
-                    from_session_id=uuid.UUID(str(pair["session_id"])),
-                )  # fmt: skip
-            connections.close_all()
-
-        def kept(
-            session: Session = session, device: KeptDevice = device, together: threading.Barrier = together
-        ) -> None:
-            together.wait()
-            with transaction.atomic():
-                sign_in_units.keep_device(session_id=session.pk, device_id=device.pk)
-            connections.close_all()
-
-        threads = [threading.Thread(target=end), threading.Thread(target=kept)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        end = partial(
+            session_ends.end_own_session, session_id=session.pk, user_id=uuid.UUID(member["id"]), epoch=0,
+            from_session_id=uuid.UUID(str(pair["session_id"])),
+        )  # fmt: skip
+        keep = partial(sign_in_units.keep_device, session_id=session.pk, device_id=device.pk)
+        ended, kept = at_once(end, keep)
+        assert (bool(ended), kept) == (True, None)
         assert not KeptDevice.objects.filter(pk=device.pk).exists()

@@ -1,20 +1,19 @@
 """Who signs in anew in a browser has one session there: the one whose cookie is replaced ends; others stay."""
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier
+from functools import partial
 from typing import Any
 
 import httpx
 import pytest
 from asgiref.sync import sync_to_async
-from django.db import connection, transaction
 from pytest_django import Settings
 
 from accounts.audit.models import AuditEvent
 from accounts.users.models import User
 from conftest import PASSWORD, bearer
 from ironauth.infrastructure.http.client_context import ClientContext
+from ironauth.tests.at_once import at_once
 from tokens.oauth.tests.walk import by_password
 from tokens.sessions.models import Session
 from tokens.sign_in import units
@@ -108,19 +107,12 @@ def test_tabs_at_once(people: int) -> None:
     """However many run at the same moment, in transactions of their own: one session is left."""
     users = [User.objects.create_user(email=f"tab{number}@example.com", password=None) for number in range(people)]
     context = ClientContext(browser="b" * 43)
-    ready = Barrier(AT_ONCE)
 
     def sign_in(number: int) -> None:
         user = users[number % people]
-        try:
-            ready.wait(timeout=30)
-            with transaction.atomic():
-                units.open_session(ByPassword(user.pk, user.session_epoch), context=context)
-        finally:
-            connection.close()
+        units.open_session(ByPassword(user.pk, user.session_epoch), context=context)
 
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        list(pool.map(sign_in, range(AT_ONCE)))
+    assert at_once(*(partial(sign_in, number) for number in range(AT_ONCE))) == [None] * AT_ONCE
     assert Session.objects.count() == AT_ONCE
     assert Session.objects.filter(revoked_at=None).count() == 1
 

@@ -12,8 +12,9 @@ from accounts.users.models import User
 from conftest import PASSWORD, bearer
 from ironauth.infrastructure.core import clock
 from tokens.sign_in.tests.test_step_up import STEP_UP_REQUIRED, age
-from tokens.tests.browser import SIGNIN, Member, Pair
+from tokens.tests.browser import Member
 from tokens.tests.second_factor import said
+from tokens.tests.staff import staff
 from tokens.tests.stage import Stage
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
@@ -21,18 +22,6 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
 USERS = "/api/v1/users"
 NEW = {"email": "new@example.com", "password": PASSWORD}
 CHANGE, ADD, VERIFY = "change_user", "add_user", "verify_email"
-
-
-async def staff(api: httpx.AsyncClient, *codenames: str) -> Pair:
-    """Sign in as one of staff with these rights alone."""
-
-    def make() -> User:
-        user = User.objects.create_user("staff@example.com", PASSWORD, is_staff=True)
-        user.user_permissions.set(Permission.objects.filter(codename__in=codenames))
-        return user
-
-    made = await sync_to_async(make)()
-    return dict((await api.post(SIGNIN, json={"email": made.email, "password": PASSWORD})).json())
 
 
 async def told(event: str) -> dict[str, Any]:

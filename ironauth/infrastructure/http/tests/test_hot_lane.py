@@ -31,20 +31,6 @@ ME, VERIFY = "/api/v1/access/me", "/api/v1/access/verify"
 PATHS = (ME, VERIFY)
 
 
-@pytest.fixture
-def api_lane(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The paths of the requests that reached the API lane."""
-    seen: list[str] = []
-    original = asgi._lanes.api
-
-    async def watched(scope: Scope, receive: Receive, send: Send) -> None:
-        seen.append(scope["path"])
-        await original(scope, receive, send)
-
-    monkeypatch.setattr(asgi._lanes, "api", watched)
-    return seen
-
-
 async def ask(path: str, headers: list[tuple[str, str]], method: str = "GET", **scope: Any) -> list[Any]:
     """Send one request to the application; return its messages with the request id masked."""
     conversation = Conversation(path, method, **scope).body()

@@ -7,21 +7,19 @@ from typing import Any
 import httpx
 import pytest
 from asgiref.sync import sync_to_async
-from django.contrib.auth.models import Permission
 from pytest_django import Settings
 
 from accounts.audit import recording as audit
 from accounts.audit.models import AuditEvent
-from accounts.users.models import User
-from conftest import PASSWORD, bearer
+from conftest import bearer
 from ironauth.infrastructure.core import clock
 from tokens.clients import units as client_units
 from tokens.clients.models import EndingClient, OAuthClient, OAuthClientSecret
 from tokens.oauth.tests.material import ED25519_JWK, REDIRECT_URI, make_client
 from tokens.sign_in.tests.test_step_up import STEP_UP_REQUIRED, age
-from tokens.tests.browser import SIGNIN, Pair
 from tokens.tests.machine import TOKEN, make_machine
 from tokens.tests.second_factor import said
+from tokens.tests.staff import staff
 from tokens.tests.stage import Stage
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage, pytest.mark.usefixtures("rs256_key")]
@@ -31,18 +29,6 @@ LASTING = ["authorization_code", "refresh_token"]
 NEW = {"preset": "web", "name": "Wiki", "redirect_uris": [REDIRECT_URI]}
 RIGHTS = {"view_oauthclient": "GET", "add_oauthclient": "POST", "change_oauthclient": "PATCH",
           "delete_oauthclient": "DELETE"}  # fmt: skip
-
-
-async def staff(api: httpx.AsyncClient, *codenames: str) -> Pair:
-    """Sign in as one of staff with these rights alone."""
-
-    def make() -> str:
-        user = User.objects.create_user(f"{uuid.uuid4().hex}@example.com", PASSWORD, is_staff=True)
-        user.user_permissions.set(Permission.objects.filter(codename__in=codenames))
-        return user.email
-
-    email = await sync_to_async(make)()
-    return dict((await api.post(SIGNIN, json={"email": email, "password": PASSWORD})).json())
 
 
 async def made(**fields: Any) -> OAuthClient:

@@ -1,13 +1,11 @@
 """What staff do about clients of strangers: tokens that let them register, and verifying a client."""
 
 import re
-import uuid
 from typing import Any
 
 import httpx
 import pytest
 from asgiref.sync import sync_to_async
-from django.contrib.auth.models import Permission
 from django.test import Client
 from django.urls import reverse
 from pytest_django import Settings
@@ -22,24 +20,12 @@ from tokens.clients.dynamic.queries import IDENTITY
 from tokens.clients.fetched import units as logos
 from tokens.clients.models import OAuthClient
 from tokens.oauth.tests.material import make_client, make_public_client
-from tokens.tests.browser import SIGNIN, Pair
+from tokens.tests.staff import staff
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage, pytest.mark.usefixtures("rs256_key")]
 
 TOKENS, CLIENTS = "/api/v1/clients/registration-tokens", "/api/v1/clients"
 AGENT = {"redirect_uris": ["http://127.0.0.1/cb"], "token_endpoint_auth_method": "none"}
-
-
-async def staff(api: httpx.AsyncClient, *codenames: str) -> Pair:
-    """Sign in as one of staff with these rights alone."""
-
-    def make() -> str:
-        user = User.objects.create_user(f"{uuid.uuid4().hex}@example.com", PASSWORD, is_staff=True)
-        user.user_permissions.set(Permission.objects.filter(codename__in=codenames))
-        return user.email
-
-    email = await sync_to_async(make)()
-    return dict((await api.post(SIGNIN, json={"email": email, "password": PASSWORD})).json())
 
 
 def stranger(**fields: Any) -> OAuthClient:

@@ -12,13 +12,13 @@ from django.conf import settings as conf
 from accounts.audit.models import AuditEvent
 from conftest import bearer
 from ironauth.infrastructure.core import clock
-from tokens.clients.administration.tests.test_clients_api import staff
 from tokens.keys.models import SigningKey
 from tokens.keys.units import PUBLISHED_BY_ALL_S
 from tokens.sign_in.tests.test_step_up import STEP_UP_REQUIRED, age
 from tokens.tests.browser import ME
 from tokens.tests.machine import make_machine
 from tokens.tests.second_factor import said
+from tokens.tests.staff import staff
 from tokens.tests.stage import Stage
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]

@@ -8,13 +8,11 @@ import httpx
 import pytest
 from asgiref.sync import sync_to_async
 from django.contrib.auth.models import Group
-from django.test import override_settings
 
 from accounts.users.models import User
 from conftest import bearer
-from ironauth import asgi
 from ironauth.infrastructure.core import clock
-from ironauth.infrastructure.core.asgi_types import Receive, Scope, Send
+from ironauth.tests.lanes import as_the_view
 from tokens.access.credentials import access_name
 from tokens.clients import units as client_units
 from tokens.clients.models import OAuthClient
@@ -45,35 +43,10 @@ async def token(client: OAuthClient, member: Member) -> str:
     return await access_token(client, UUID(member["id"]), SCOPE)
 
 
-@pytest.fixture
-def api_lane(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The paths of the requests that reached the API lane."""
-    seen: list[str] = []
-    original = asgi._lanes.api
-
-    async def watched(scope: Scope, receive: Receive, send: Send) -> None:
-        seen.append(scope["path"])
-        await original(scope, receive, send)
-
-    monkeypatch.setattr(asgi._lanes, "api", watched)
-    return seen
-
-
-def shown(answer: httpx.Response) -> tuple[int, bytes, list[tuple[str, str]]]:
-    """Return all of an answer but what names its request."""
-    request_id = answer.headers["x-request-id"]
-    fields = [field for field in answer.headers.multi_items() if field[0] != "x-request-id"]
-    return answer.status_code, answer.content.replace(request_id.encode(), b""), fields
-
-
 async def asked(api: httpx.AsyncClient, **request: Any) -> httpx.Response:
     """Ask so often that the answer is repeated; all answers are those that the view gives."""
     given = {"method": "GET", "url": USERINFO, **request}
-    answers = [await api.request(**given) for _ in range(3)]
-    with override_settings(IRONAUTH_HOT_LANE=False):
-        of_the_view = await api.request(**given)
-    assert [shown(answer) for answer in answers] == [shown(of_the_view)] * 3
-    return answers[-1]
+    return await as_the_view(lambda: api.request(**given))
 
 
 async def test_a_known_token_never_reaches_the_view(

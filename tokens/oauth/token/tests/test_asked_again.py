@@ -13,11 +13,10 @@ from django.test import override_settings
 from pytest_django import Settings
 
 from accounts.users.models import User
-from ironauth import asgi
 from ironauth.infrastructure.cache.two_level import token_cache
 from ironauth.infrastructure.core import clock
-from ironauth.infrastructure.core.asgi_types import Receive, Scope, Send
 from ironauth.infrastructure.http.hot_lane import Question
+from ironauth.tests.lanes import as_the_view, shown
 from tokens.clients import units as client_units
 from tokens.clients.assertion import TYPE
 from tokens.clients.models import OAuthClient, OAuthClientSecret
@@ -61,20 +60,6 @@ async def warehouse(api: httpx.AsyncClient, signing_key: str) -> Party:
     return Party(api, *await sync_to_async(make_client)(name="Warehouse", **given))
 
 
-@pytest.fixture
-def api_lane(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The paths of the requests that reached the API lane."""
-    seen: list[str] = []
-    original = asgi._lanes.api
-
-    async def watched(scope: Scope, receive: Receive, send: Send) -> None:
-        seen.append(scope["path"])
-        await original(scope, receive, send)
-
-    monkeypatch.setattr(asgi._lanes, "api", watched)
-    return seen
-
-
 async def token_of(kind: str, shop: Party, member: Member) -> str:
     """Return a token of this kind that the shop has got."""
     if kind == "a client's own":
@@ -96,19 +81,9 @@ def part_of(token: str, number: int) -> Any:
     return json.loads(base64.urlsafe_b64decode(f"{text}{'=' * (-len(text) % 4)}"))
 
 
-def shown(answer: httpx.Response) -> tuple[int, bytes, list[tuple[str, str]]]:
-    """Return all of an answer but the id of its request."""
-    fields = [field for field in answer.headers.multi_items() if field[0] != "x-request-id"]
-    return answer.status_code, answer.content, fields
-
-
 async def asked(party: Party, token: str, *, times: int = 3) -> httpx.Response:
     """Ask so often that the answer is repeated; all answers are those that the view gives."""
-    answers = [await party.post(INTROSPECT, token=token) for _ in range(times)]
-    with override_settings(IRONAUTH_HOT_LANE=False):
-        of_the_view = await party.post(INTROSPECT, token=token)
-    assert [shown(answer) for answer in answers] == [shown(of_the_view)] * times
-    return answers[-1]
+    return await as_the_view(lambda: party.post(INTROSPECT, token=token), times=times)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -8,10 +8,10 @@ from asgiref.sync import sync_to_async
 
 from accounts.audit.models import AuditEvent
 from conftest import bearer
-from tokens.clients.administration.tests.test_clients_api import staff
 from tokens.resources.models import ApiResource
 from tokens.sign_in.tests.test_step_up import STEP_UP_REQUIRED, age
 from tokens.tests.machine import make_machine
+from tokens.tests.staff import staff
 from tokens.tests.stage import Stage
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]

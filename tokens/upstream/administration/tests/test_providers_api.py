@@ -14,10 +14,10 @@ from accounts.federation.secrets import unsealed
 from accounts.users.models import User
 from conftest import bearer
 from ironauth.infrastructure.core import clock
-from tokens.clients.administration.tests.test_clients_api import staff
 from tokens.sign_in.tests.test_step_up import STEP_UP_REQUIRED, age
 from tokens.tests.machine import make_machine
 from tokens.tests.second_factor import said
+from tokens.tests.staff import staff
 from tokens.tests.stage import Stage
 from tokens.upstream import discovery, exchange
 from tokens.upstream.tests.provider import FakeProvider, served
