@@ -175,6 +175,13 @@ class ConsentRequired(OAuthError):
     detail = "The person has to allow this first."
 
 
+class UnmetRequirements(OAuthError):
+    """The person has not proved who they are in a way that the client has to have (OpenID Connect Core §5.5.1.1)."""
+
+    error = "unmet_authentication_requirements"
+    detail = "The person cannot prove who they are in the way that claims asks for as essential (acr)."
+
+
 class InvalidClientMetadata(OAuthError):
     """What a client says about itself is not accepted (RFC 7591 §3.2.2)."""
 

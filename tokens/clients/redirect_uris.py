@@ -67,6 +67,19 @@ def problem_of(uri: str) -> str | None:
     return _problem_of_path(private[2]) or _problem_of_query(private[3])
 
 
+def any_program_may_claim(uri: str) -> bool:
+    """Return whether some other program on a person's device may be what answers at a registered address.
+
+    A client without secret is known by where the answer goes. A scheme of its own, and a port of this machine, any
+    program can claim; so nothing is answered there without somebody looking, whatever was allowed before (RFC 8252
+    §8.6). Of addresses with ``http`` only such are registered.
+
+    Args:
+        uri: The address.
+    """
+    return not uri.startswith("https:")
+
+
 def is_private_use(uri: str) -> bool:
     """Return whether an application on a device claims the address by its scheme, which nothing keeps to itself."""
     return not uri.startswith(("http:", "https:"))

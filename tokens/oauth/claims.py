@@ -36,7 +36,7 @@ _SCOPE_OF: Final = {claim: scope for scope, claims in BY_SCOPE.items() for claim
 ABOUT_ORGANIZATIONS: Final = frozenset(BY_SCOPE[Scope.ORGANIZATION])
 _OF_PEOPLE: Final = frozenset(_SCOPE_OF) - ABOUT_ORGANIZATIONS
 _PLACES: Final = ("userinfo", "id_token")
-_MALFORMED: Final = "claims is no JSON object as OpenID Connect Core §5.5 describes one."
+_MALFORMED: Final = "claims is no JSON object as OpenID Connect Core, section 5.5, describes one."
 
 
 class PersonalClaims(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -65,12 +65,14 @@ class AskedClaims(NamedTuple):
         scopes: The scopes that the claims belong to, sorted.
         in_id_token: The claims that the ID token is to have, sorted and separated by spaces.
         acr: The values of ``acr`` that were asked for, separated by spaces.
+        needed_acr: Those of an essential ``acr``: one of them has to come (§5.5.1.1).
         sub: The person that was asked for, as the client knows them.
     """
 
     scopes: tuple[str, ...] = ()
     in_id_token: str = ""
     acr: str = ""
+    needed_acr: str = ""
     sub: str = ""
 
 
@@ -90,11 +92,13 @@ def asked(text: str) -> AskedClaims:
     if not isinstance(said, dict):
         raise InvalidRequest(_MALFORMED)
     userinfo, id_token = (_members(said.get(place)) for place in _PLACES)
+    wanted = id_token.get("acr") or {}
     known = {claim for claim in (*userinfo, *id_token) if claim in _SCOPE_OF}
     return AskedClaims(
         scopes=tuple(sorted({str(_SCOPE_OF[claim]) for claim in known})),
         in_id_token=" ".join(sorted(known & id_token.keys())),
-        acr=" ".join(_values(id_token.get("acr"))),
+        acr=(acr := " ".join(_values(wanted))),
+        needed_acr=acr if wanted.get("essential") is True else "",
         sub=next(iter(_values(id_token.get("sub"))), ""),
     )
 

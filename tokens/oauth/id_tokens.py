@@ -6,6 +6,7 @@ whose software does not ask there may have those claims here too, always or wher
 
 import base64
 import hashlib
+from collections.abc import Collection
 from datetime import datetime
 from typing import Final
 from uuid import UUID
@@ -110,13 +111,33 @@ async def mint(
         exp=now + ID_TOKEN_S,
         auth_time=int(authenticated_at.timestamp()),
         amr=tuple(amr.split()),
-        acr=AAL2 if MULTIPLE in amr.split() else AAL1,
+        acr=acr_of(amr.split()),
         nonce=nonce,
         sid=subjects.sid_of(client, session_id) if session_id is not None else "",
         at_hash=at_hash(access_token, key.alg) if access_token else "",
         **(claims.told(account.user, personal, organization) if personal else {}),
     )
     return signed_tokens.sign(said, key, typ=TYP)
+
+
+def acr_of(amr: Collection[str]) -> str:
+    """Return the level of how somebody has proved who they are.
+
+    Args:
+        amr: The methods (RFC 8176).
+    """
+    return AAL2 if MULTIPLE in amr else AAL1
+
+
+def meets(amr: Collection[str], needed: str) -> bool:
+    """Return whether one of the levels that a client has to have was reached: two factors are one factor, too.
+
+    Args:
+        amr: The methods by which the person has proved who they are (RFC 8176).
+        needed: Values of ``acr``, separated by spaces; "" for none.
+    """
+    reached = ACR_VALUES[: ACR_VALUES.index(acr_of(amr)) + 1]
+    return not needed or not set(reached).isdisjoint(needed.split())
 
 
 async def signing_key(client: Client) -> ActiveKey:

@@ -46,7 +46,10 @@ _GROUPS: Final = (
     {"oauth-invalid_scope", "oauth-insufficient_scope", "oauth-invalid_target", "oauth-invalid_authorization_details"},
     {"oauth-invalid_token", "oauth-invalid_dpop_proof", "oauth-unsupported_token_type"},
     {"oauth-authorization_pending", "oauth-slow_down", "oauth-expired_token", "oauth-access_denied"},
-    {"oauth-login_required", "oauth-consent_required", "oauth-access_denied"},
+    {
+        "oauth-login_required", "oauth-consent_required", "oauth-access_denied",
+        "oauth-unmet_authentication_requirements",
+    },
     {
         "oauth-request_not_supported", "oauth-invalid_request_uri", "oauth-invalid_request_object",
         "oauth-request_uri_not_supported",

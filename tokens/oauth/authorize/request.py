@@ -93,6 +93,7 @@ class AuthorizationRequest(msgspec.Struct, frozen=True, array_like=True):
         resources: The APIs that it names (`targets`); none for this server's own audience alone.
         details: Its authorization details (`oauth.details`).
         organization: The id or slug of the organization that the person is to act for.
+        needed_acr: Values of ``acr``, separated by spaces, of which one has to come; "" for none.
     """
 
     client_id: str
@@ -113,6 +114,7 @@ class AuthorizationRequest(msgspec.Struct, frozen=True, array_like=True):
     resources: tuple[Named, ...] = ()
     details: tuple[Asked, ...] = ()
     organization: str = ""
+    needed_acr: str = ""
 
     @property
     def target(self) -> Target:
@@ -137,8 +139,7 @@ class AuthorizationRequest(msgspec.Struct, frozen=True, array_like=True):
     @property
     def wants_second_factor(self) -> bool:
         """Whether a device that was kept does not stand in for it: a new sign-in is asked for, or ``aal2``."""
-        asks_anew = "login" in self.prompt or self.max_age is not None
-        return asks_anew or id_tokens.AAL2 in self.acr_values.split()
+        return "login" in self.prompt or self.max_age is not None or id_tokens.AAL2 in self.acr_values.split()
 
     def wants_sign_in(self, authenticated_at: datetime) -> bool:
         """Return whether somebody who proved who they are at ``authenticated_at`` has to do so again."""
@@ -216,7 +217,6 @@ def check(client: Client, given: Mapping[str, str], target: Target, *, pushed: b
         raise InvalidRequest("A parameter has control characters in it.")
     _refuse_unsupported(client, given, pushed=pushed)
     scope, named = given.get("scope", ""), _claims(given)
-    acr_values = " ".join(filter(None, (given.get("acr_values", ""), named.acr)))
     return AuthorizationRequest(
         client_id=client.public_id,
         redirect_uri=target.redirect_uri,
@@ -228,7 +228,8 @@ def check(client: Client, given: Mapping[str, str], target: Target, *, pushed: b
         max_age=_max_age(given.get("max_age")),
         nonce=_at_most(given.get("nonce", ""), "nonce", NONCE_CHARACTERS),
         dpop_jkt="" if client.dpop == OAuthClient.Policy.OFF else _thumbprint(given.get("dpop_jkt", "")),
-        acr_values=_at_most(acr_values, "acr_values", ACR_CHARACTERS),
+        acr_values=_at_most(f"{given.get('acr_values', '')} {named.acr}".strip(), "acr_values", ACR_CHARACTERS),
+        needed_acr=named.needed_acr,
         id_claims=named.in_id_token,
         login_hint=hint if len(hint := given.get("login_hint", "")) <= HINT_CHARACTERS else "",
         hint_sub=named.sub,

@@ -13,11 +13,11 @@ from ironauth.infrastructure.db.faults import refers_to_nothing
 from ironauth.infrastructure.db.unit_of_work import about_to_commit, database
 from ironauth.infrastructure.http.client_context import ClientContext
 from ironauth.infrastructure.telemetry.logs import get_logger
-from tokens.clients import subjects
+from tokens.clients import redirect_uris, subjects
 from tokens.clients.documents import queries as documents
-from tokens.clients.errors import AccessDenied, ConsentRequired, LoginRequired
+from tokens.clients.errors import AccessDenied, ConsentRequired, LoginRequired, UnmetRequirements
 from tokens.clients.registry import Client
-from tokens.oauth import codes
+from tokens.oauth import codes, id_tokens
 from tokens.oauth import details as authorization_details
 from tokens.oauth.authorize.request import SELECT_ACCOUNT, AuthorizationRequest, Finished, Refused, Unanswerable
 from tokens.oauth.authorize.state import LIFE_S, AuthorizationState
@@ -45,6 +45,7 @@ class Step(enum.Enum):
     CODE = enum.auto()  # the client gets it
     SIGN_IN = enum.auto()  # who is there, or whether they still are, has to be found out
     CONFIRM = enum.auto()  # who is there has to allow it
+    UNMET = enum.auto()  # who is there has not proved it as the client has to have it
     NO_MEMBER = enum.auto()  # who is there does not belong to the organization that the client names
     FINISHED = enum.auto()  # the pushed request was answered before
 
@@ -264,22 +265,15 @@ def _decided(
     """Return what comes next for this person; ``signed_in``: whether they have just signed in for this request."""
     if request.hint_sub and subjects.subject_of(client, session.account.id) != request.hint_sub:
         return Decision(Step.SIGN_IN)
+    if not id_tokens.meets(session.amr.split(), request.needed_acr):
+        return Decision(Step.UNMET)
     asked = "consent" in request.prompt or (SELECT_ACCOUNT in request.prompt and not signed_in)
     # The page says that nobody has checked the application. Where nobody may be asked, what was allowed before holds.
     asked = asked or (client.unverified and not request.silent)
-    if asked or (not signed_in and _may_be_another(request, client)) or not _is_allowed(request, client, session):
+    another = client.is_public and redirect_uris.any_program_may_claim(request.redirect_uri)
+    if asked or (another and not signed_in) or not _is_allowed(request, client, session):
         return Decision(Step.CONFIRM, session=session)
     return _issue(request, client, session, again=again)
-
-
-def _may_be_another(request: AuthorizationRequest, client: Client) -> bool:
-    """Return whether some other program on the person's device may be asking in the client's name.
-
-    A client without secret is known by where the answer goes. A scheme of its own, and a port of this machine, any
-    program can claim; so nothing is answered there without somebody looking, whatever was allowed before (RFC 8252
-    §8.6). Of addresses with ``http`` only such are registered (``clients.redirect_uris``).
-    """
-    return client.is_public and not request.redirect_uri.startswith("https:")
 
 
 def _is_allowed(request: AuthorizationRequest, client: Client, session: StoredSession) -> bool:
@@ -302,9 +296,8 @@ def _remember_and_issue(
     session = sso_session.find(cookie)
     if session is None:
         return Decision(Step.SIGN_IN)
-    if (
-        not client.trusted or "consent" in request.prompt or request.details
-    ):  # else they have chosen who they are, no more
+    # Else they have chosen who they are, no more.
+    if not client.trusted or "consent" in request.prompt or request.details:
         if not sso_session.hold(session):
             return Decision(Step.SIGN_IN)
         if client.document_url:
@@ -373,9 +366,8 @@ def _finish(digest: str) -> bool:
 
 def _gone(error: IntegrityError) -> Exception:
     """Return what to raise when a code could not be stored."""
-    return (
-        Unanswerable(_("The application or the account has just been deleted.")) if refers_to_nothing(error) else error
-    )
+    gone = Unanswerable(_("The application or the account has just been deleted."))
+    return gone if refers_to_nothing(error) else error
 
 
 def _told(request: AuthorizationRequest, decision: Decision) -> Decision:
@@ -383,6 +375,8 @@ def _told(request: AuthorizationRequest, decision: Decision) -> Decision:
 
     Raises ``Refused`` where the client wants no questions, or an organization that is not the person's.
     """
+    if decision.step is Step.UNMET:
+        raise Refused(UnmetRequirements(), request.target)
     if decision.step is Step.NO_MEMBER:
         raise Refused(AccessDenied(NO_MEMBER), request.target)
     if decision.step is Step.FINISHED:

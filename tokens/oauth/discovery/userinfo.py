@@ -102,6 +102,8 @@ class UserInfoView(OAuthEndpoint):
 
     def handle_exception(self, exc: Exception) -> HttpResponse:
         """Return the errors of RFC 6750 §3.1, challenge included."""
+        if isinstance(exc, InvalidRequest):  # a parameter of the form is there twice
+            exc = MalformedCredential(exc.detail)
         if isinstance(exc, InvalidToken | InvalidProof | InsufficientScope | MalformedCredential):
             return error_response(exc.code, exc.detail, exc.status, exc.headers)
         if isinstance(exc, NotAuthenticated):

@@ -33,7 +33,7 @@ from tokens.oauth.token import device_grant, introspection, revocation
 from tokens.oauth.token.grants import GRANTS
 from tokens.oauth.token.introspection import INACTIVE, Introspection
 from tokens.oauth.token.response import TokenRequest, TokenResponse
-from tokens.protocol import GrantType
+from tokens.protocol import GrantType, is_scope
 
 
 class TokenView(OAuthEndpoint):
@@ -78,6 +78,8 @@ class TokenView(OAuthEndpoint):
         client = await authenticate(request, parameters, allow_public=True)
         if grant_type not in client.grants:
             raise UnauthorizedClient
+        if "scope" in parameters and not is_scope(parameters["scope"]):
+            raise InvalidScope
         http = request._request  # noqa: SLF001 - Django's request
         proof = dpop.presented(http, client)
         x5t = certificates.binding(http, client) if client.certificate_bound else ""

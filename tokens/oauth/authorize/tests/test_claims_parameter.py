@@ -8,7 +8,7 @@ import pytest
 from asgiref.sync import sync_to_async
 
 from tokens.clients.errors import InvalidRequest
-from tokens.oauth import claims
+from tokens.oauth import claims, id_tokens
 from tokens.oauth.claims import AskedClaims
 from tokens.oauth.models import AuthorizationCode
 from tokens.oauth.tests.material import make_client
@@ -33,7 +33,13 @@ pytestmark = [pytest.mark.django_db(transaction=True)]
             {"userinfo": {"roles": None}, "id_token": {"name": None, "email": None, "birthdate": None}},
             AskedClaims(("email", "profile", "roles"), "email name"),
         ),
-        ({"id_token": {"acr": {"essential": True, "values": ["aal2", "aal1"]}}}, AskedClaims(acr="aal2 aal1")),
+        (
+            {"id_token": {"acr": {"essential": True, "values": ["aal2", "aal1"]}}},
+            AskedClaims(acr="aal2 aal1", needed_acr="aal2 aal1"),
+        ),
+        ({"id_token": {"acr": {"essential": False, "values": ["aal2", "aal1"]}}}, AskedClaims(acr="aal2 aal1")),
+        ({"id_token": {"acr": {"essential": True}}}, AskedClaims()),
+        ({"userinfo": {"acr": {"essential": True, "value": "aal2"}}}, AskedClaims()),
         ({"id_token": {"acr": {"value": "aal2"}}}, AskedClaims(acr="aal2")),
         ({"id_token": {"sub": {"value": "someone"}}}, AskedClaims(sub="someone")),
         ({"id_token": {"auth_time": {"essential": True}}}, AskedClaims()),
@@ -101,3 +107,50 @@ async def test_a_strict_client(api: httpx.AsyncClient, member: Member) -> None:
     wanted = json.dumps({"userinfo": {"email": None}})
     page = await authorize(api, client, scope="openid", claims=wanted)
     assert page.status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("wanted", "met"),
+    [
+        ({"essential": True, "values": ["aal1"]}, True),
+        ({"essential": True, "values": ["aal2", "aal1"]}, True),
+        ({"essential": True, "value": "aal2"}, False),
+        ({"essential": True, "values": ["urn:mace:incommon:iap:silver"]}, False),
+        ({"value": "aal2"}, True),
+        ({"essential": False, "value": "aal2"}, True),
+    ],
+)
+@pytest.mark.parametrize("silent", [False, True])
+async def test_an_essential_level(
+    api: httpx.AsyncClient, signing_key: str, member: Member, wanted: dict[str, Any], met: bool, silent: bool
+) -> None:
+    """Who cannot reach it has not signed in for this client (OpenID Connect Core §5.5.1.1); a wish is none."""
+    client, _ = await sync_to_async(make_client)(trusted=True)
+    claimed = json.dumps({"id_token": {"acr": wanted}})
+    if silent:
+        page = await authorize(api, client, scope="openid")
+        await by_password(api, page, member["email"])
+        await AuthorizationCode.objects.all().adelete()
+        said = answered(await authorize(api, client, scope="openid", claims=claimed, prompt="none"))
+    else:
+        page = await authorize(api, client, scope="openid", claims=claimed)
+        said = answered(await by_password(api, page, member["email"]))
+    assert said.get("error") == (None if met else "unmet_authentication_requirements")
+    assert await AuthorizationCode.objects.acount() == met
+
+
+@pytest.mark.parametrize(
+    ("amr", "needed", "met"),
+    [
+        (("pwd",), "", True),
+        (("pwd",), "aal1", True),
+        (("pwd",), "aal2", False),
+        (("pwd", "otp", "mfa"), "aal2", True),
+        (("pwd", "otp", "mfa"), "aal1", True),
+        (("pwd", "otp", "mfa"), "aal3", False),
+        ((), "aal1 aal2", True),
+    ],
+)
+def test_the_levels(amr: tuple[str, ...], needed: str, met: bool) -> None:
+    """Two factors are one factor, too; a level that is not known here is never reached."""
+    assert id_tokens.meets(amr, needed) is met
