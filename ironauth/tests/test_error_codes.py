@@ -34,7 +34,7 @@ OF_DRF = (
     drf.UnsupportedMediaType, drf.Throttled,
 )  # fmt: skip
 #: Only in redirects to an application: no answer has them.
-IN_REDIRECTS = {"login_required", "consent_required", "invalid_request_uri"}
+IN_REDIRECTS = {"login_required", "unmet_authentication_requirements", "consent_required", "invalid_request_uri"}
 #: Given to people on pages; the operations that begin the same things do not answer with them.
 ON_PAGES = {"identity_taken", "upstream_refused"}
 
