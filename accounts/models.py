@@ -1,7 +1,7 @@
 """The tables of this application, where Django looks for them. Each is defined in its room."""
 
 from accounts.audit.models import AuditEvent
-from accounts.federation.models import Identity, UpstreamProvider, UpstreamSignIn
+from accounts.federation.models import Identity, KeptTokens, UpstreamProvider, UpstreamSignIn
 from accounts.invitations.models import Invitation
 from accounts.mfa.kept_devices.models import KeptDevice
 from accounts.mfa.passkeys.models import Passkey
@@ -18,6 +18,7 @@ __all__ = [
     "ImportedUser",
     "Invitation",
     "KeptDevice",
+    "KeptTokens",
     "LeftAddress",
     "Membership",
     "Organization",

@@ -16,6 +16,7 @@ from tokens.sessions import views as session_views
 from tokens.sign_in import email_views, factor_views, passkey_views, views
 from tokens.staff import views as staff_views
 from tokens.upstream.administration import urls as provider_urls
+from tokens.upstream.kept import urls as kept_urls
 
 #: Under /api/v1/access/.
 access_urlpatterns: list[URLPattern] = [
@@ -56,6 +57,7 @@ staff_urlpatterns: list[URLPattern] = [
     *detail_urls.staff_urlpatterns,
     *key_urls.staff_urlpatterns,
     *provider_urls.staff_urlpatterns,
+    *kept_urls.staff_urlpatterns,
 ]
 #: Under /.well-known/.
 wellknown_urlpatterns: list[URLPattern] = [

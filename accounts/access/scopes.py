@@ -35,6 +35,8 @@ from accounts.access.rights import (
 #: machines to which a superuser has given the scope.
 SEE_PROVIDERS: Final = "accounts.see_providers"
 CHANGE_PROVIDERS: Final = "accounts.change_providers"
+#: The right to act for people at providers with the tokens that are kept: machines alone have it.
+USE_PROVIDER_TOKENS: Final = "accounts.use_provider_tokens"
 #: The rights that each scope covers. A right belongs to one scope.
 SCOPES: Final[Mapping[str, frozenset[str]]] = MappingProxyType({
     "users:read": frozenset({VIEW_USERS, VIEW_KEPT_DEVICES, "tokens.view_consent"}),
@@ -64,6 +66,7 @@ SCOPES: Final[Mapping[str, frozenset[str]]] = MappingProxyType({
     "keys:write": frozenset({"tokens.change_signingkey"}),
     "providers:read": frozenset({SEE_PROVIDERS}),
     "providers:write": frozenset({CHANGE_PROVIDERS}),
+    "providers:tokens": frozenset({USE_PROVIDER_TOKENS}),
 })  # fmt: skip
 _SCOPE_OF: Final = {permission: scope for scope, permissions in SCOPES.items() for permission in permissions}
 

@@ -101,6 +101,8 @@ class Event(enum.StrEnum):
     PROVIDER_CHANGED = "provider_changed", Family.STAFF, "Sign-in provider added, changed or deleted"
     # A whole sign-in there by staff, that signs nobody in; with ``cause`` where something did not hold.
     PROVIDER_TRIED = "provider_tried", Family.STAFF, "Sign-in provider tried"
+    # To a service of the operator, of one person; a failure where the provider has ended the access.
+    PROVIDER_TOKEN_GIVEN = "provider_token_given", Family.APPLICATIONS, "Access at another provider used"
     STEP_UP = "step_up", Family.SIGNING_IN, "Confirmation of identity"
     PROFILE_CHANGED = "profile_changed", Family.ACCOUNTS, "Profile changed"
     # By the person or, ``disowned``, by the owner of the mailbox; staff leave USER_DELETED.

@@ -69,6 +69,21 @@ class UpstreamProvider(models.Model):
         db_default=False,
         help_text="A person's names and time zone become what the provider says at each sign-in.",
     )
+    more_scopes = models.JSONField(
+        "further scopes",
+        default=list,
+        db_default=Value([], models.JSONField()),
+        blank=True,
+        help_text="Scopes to ask for beside those of a sign-in, for example offline_access. The provider may ask "
+        "people for their consent to each.",
+    )
+    keep_tokens = models.BooleanField(
+        "keeps tokens",
+        default=False,
+        db_default=False,
+        help_text="The provider's tokens are kept after a sign-in, sealed, so that your services can act for people "
+        "there. Switched off, the tokens that are kept are deleted.",
+    )
     created_at = models.DateTimeField(default=clock.now, editable=False)
 
     class Meta:
@@ -108,6 +123,35 @@ class Identity(models.Model):
         return f"identity {self.pk}"
 
 
+class KeptTokens(models.Model):
+    """What a provider has given for an identity: tokens with which a service acts for the person there.
+
+    ``sealed``: the tokens, bound to the identity and its account. Of a provider with ``keep_tokens`` alone.
+    """
+
+    identity = models.OneToOneField(Identity, on_delete=models.DB_CASCADE, primary_key=True, related_name="tokens")
+    #: Which one has given them: another provider of the same issuer may have the identity.
+    provider = models.ForeignKey(UpstreamProvider, on_delete=models.DB_CASCADE, related_name="+")
+    sealed = models.BinaryField(editable=False)
+    master_key_id = models.CharField(max_length=16, editable=False)
+    scope = models.CharField(max_length=URI_CHARACTERS, blank=True)
+    #: The end of the access token; None where the provider does not say.
+    expires_at = models.DateTimeField(null=True)
+    can_refresh = models.BooleanField()
+    kept_at = models.DateTimeField()
+    #: Until then somebody asks the provider for new ones: a refresh token may be good once.
+    refreshing_until = models.DateTimeField(null=True)
+
+    class Meta:
+        """No staff see them; a machine with the scope ``providers:tokens`` gets the access token."""
+
+        default_permissions = ()
+        verbose_name_plural = "kept tokens"
+
+    def __str__(self) -> str:
+        return f"tokens of identity {self.pk}"
+
+
 class UpstreamSignIn(models.Model):
     """A sign-in on its way to a provider, and afterwards an identity that waits for its owner to sign in here.
 
@@ -133,6 +177,8 @@ class UpstreamSignIn(models.Model):
     #: What else the provider says of them, by the names of ``accounts.profile.FIELDS``; null for nothing.
     profile = models.JSONField(null=True)
     makes_account = models.BooleanField(default=False, db_default=False)
+    #: The provider's tokens, sealed, until the identity is its person's (``kept_tokens``); null for none.
+    tokens = models.BinaryField(null=True, editable=False)
     expires_at = models.DateTimeField(db_index=True)
 
     class Meta:

@@ -9,8 +9,8 @@ from uuid import UUID
 from django.db import models
 from django.db.models import Exists, OuterRef
 
-from accounts.federation.models import Identity, UpstreamProvider, UpstreamSignIn
-from accounts.federation.outputs import IdentityOut, ProviderOut
+from accounts.federation.models import Identity, KeptTokens, UpstreamProvider, UpstreamSignIn
+from accounts.federation.outputs import IdentityOut, KeptOut, ProviderOut
 from accounts.users import queries as user_queries
 from accounts.users.models import User
 from accounts.users.queries import Credentials
@@ -208,6 +208,7 @@ def begin(*, state: str, browser: str, provider_id: UUID, user_id: UUID | None, 
         "sid": "",
         "name": "",
         "profile": None,
+        "tokens": None,
         "page": page,
         "user_id": user_id,
     }
@@ -237,10 +238,12 @@ def take(*, slug: str, state: str, browser: str) -> Begun | None:
 
 def identities(user_id: UUID) -> tuple[IdentityOut, ...]:
     """Return a person's identities, the oldest first. One query."""
-    rows = Identity.objects.filter(user_id=user_id).select_related("provider").order_by("pk")
-    return tuple(
-        IdentityOut(
-            row.pk, ProviderOut(row.provider.slug, row.provider.name), row.email, row.created_at, row.last_used_at
-        )
-        for row in rows
-    )
+    rows = Identity.objects.filter(user_id=user_id).select_related("provider", "tokens").defer("tokens__sealed")
+    return tuple(map(_shown, rows.order_by("pk")))
+
+
+def _shown(row: Identity) -> IdentityOut:
+    tokens: KeptTokens | None = getattr(row, "tokens", None)
+    kept = None if tokens is None else KeptOut(tokens.scope, tokens.kept_at, tokens.expires_at, tokens.can_refresh)
+    provider = ProviderOut(row.provider.slug, row.provider.name)
+    return IdentityOut(row.pk, provider, row.email, row.created_at, row.last_used_at, kept)

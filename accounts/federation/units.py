@@ -15,7 +15,7 @@ from accounts import names
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event
 from accounts.errors import InvalidCredentials
-from accounts.federation import queries
+from accounts.federation import kept_tokens, queries
 from accounts.federation.errors import IdentityTaken, UpstreamRefused
 from accounts.federation.kinds.kind import UpstreamPerson
 from accounts.federation.models import SUBJECT_CHARACTERS, URI_CHARACTERS, Identity, UpstreamProvider, UpstreamSignIn
@@ -72,7 +72,8 @@ def resolve(
         provider_id: The provider that has confirmed it.
         person: What it said.
         waiting_id: The sign-in; where the person has something to do first, the identity waits in its row.
-        keep: Whether the identity stays in that row in any case: the provider tells who signs out there.
+        keep: Whether the identity stays in that row in any case: its provider tells who signs out there, or its tokens
+            are kept.
         accepted: Whether the person has accepted the terms, where they are asked to.
 
     Raises:
@@ -145,9 +146,14 @@ def accept_terms(*, waiting_id: UUID, browser: str) -> Resolved | None:
     if waiting is None:
         return None
     who = UpstreamPerson(waiting.issuer, waiting.subject, waiting.email, email_verified=True, sid=waiting.sid)
-    person = who._replace(name=waiting.name, profile=waiting.profile or {})
+    person = who._replace(name=waiting.name, profile=waiting.profile or {}, tokens=_bytes(waiting))
     UpstreamSignIn.objects.filter(pk=waiting_id).update(makes_account=False)
     return resolve(provider_id=waiting.provider_id, person=person, waiting_id=waiting_id, keep=True, accepted=True)
+
+
+def _bytes(waiting: UpstreamSignIn) -> bytes | None:
+    """Return the tokens that wait with an identity, as one type with every database."""
+    return None if waiting.tokens is None else bytes(waiting.tokens)
 
 
 def _waiting_in(waiting_id: UUID, browser: str) -> QuerySet[UpstreamSignIn]:
@@ -163,7 +169,11 @@ def _waiting_in(waiting_id: UUID, browser: str) -> QuerySet[UpstreamSignIn]:
 def _keep(waiting_id: UUID, person: UpstreamPerson) -> None:
     """Have the identity wait in the row of its sign-in. One query."""
     UpstreamSignIn.objects.filter(pk=waiting_id).update(
-        issuer=person.issuer, subject=person.subject, email=shown(person.email), sid=person.sid
+        issuer=person.issuer,
+        subject=person.subject,
+        email=shown(person.email),
+        sid=person.sid,
+        tokens=person.tokens,
     )
 
 
@@ -244,20 +254,21 @@ def _create(provider: UpstreamProvider, person: UpstreamPerson) -> UUID:
     return user.pk
 
 
-def _link(user: User, provider: UpstreamProvider, person: UpstreamPerson) -> None:
-    """Link the identity, cancel a pending change of address, tell the owner, and leave it in the trail.
+def _link(user: User, provider: UpstreamProvider, person: UpstreamPerson) -> Identity:
+    """Link the identity and return it, cancel a pending change of address, tell the owner, and leave it in the trail.
 
     A stranger who has been in the account may have asked for the change. The caller ends the account's other sessions
     for the same reason (Sudhodanan & Paverd 2022: unexpired session, unexpired change of address).
     """
-    _insert(user.pk, provider, person)
+    identity = _insert(user.pk, provider, person)
     email_tokens.forget(user.pk, email_tokens.Purpose.CHANGE_EMAIL)
     outbox.enqueue(Kind.IDENTITY_LINKED, recipient=user.email, user_id=user.pk, facts={"provider": provider.name})
     audit.record(Event.IDENTITY_LINKED, actor_id=user.pk, user_id=user.pk, details={"provider": provider.slug})
+    return identity
 
 
-def _insert(user_id: UUID, provider: UpstreamProvider, person: UpstreamPerson) -> None:
-    Identity.objects.create(
+def _insert(user_id: UUID, provider: UpstreamProvider, person: UpstreamPerson) -> Identity:
+    return Identity.objects.create(
         user_id=user_id,
         provider=provider,
         issuer=person.issuer,
@@ -282,6 +293,8 @@ class LinkedIdentity(NamedTuple):
 def link_waiting(*, user_id: UUID, waiting_id: UUID, browser: str) -> LinkedIdentity | None:
     """Link the identity that waits in this browser to the person who has just signed in, where it is not theirs yet.
 
+    The tokens that have come with it are kept from now on.
+
     Args:
         user_id: Who has signed in.
         waiting_id: The sign-in in whose row the identity waits.
@@ -296,13 +309,15 @@ def link_waiting(*, user_id: UUID, waiting_id: UUID, browser: str) -> LinkedIden
         return None
     UpstreamSignIn.objects.filter(pk=waiting_id).delete()
     person = UpstreamPerson(waiting.issuer, waiting.subject, waiting.email)
-    is_new = not Identity.objects.filter(user_id=user_id, issuer=waiting.issuer, subject=waiting.subject).exists()
-    if is_new:
+    identity = _held(user_id, person)
+    is_new = identity is None
+    if identity is None:
         try:
             with transaction.atomic():
-                _link(user, waiting.provider, person)
+                identity = _link(user, waiting.provider, person)
         except IntegrityError:
             return None
+    kept_tokens.keep(identity, provider_id=waiting.provider_id, waiting=_bytes(waiting))
     return LinkedIdentity(waiting.provider_id, waiting.provider.slug, waiting.subject, waiting.sid, is_new)
 
 
@@ -319,7 +334,7 @@ def forget_waiting(*, provider_id: UUID, subject: str, sid: str) -> None:
 
 
 def connect(*, user_id: UUID, provider_id: UUID, person: UpstreamPerson) -> str | None:
-    """Link an identity to somebody who is signed in and has asked for it.
+    """Link an identity to somebody who is signed in and has asked for it; the tokens that have come with it are kept.
 
     Args:
         user_id: Who has asked.
@@ -338,14 +353,21 @@ def connect(*, user_id: UUID, provider_id: UUID, person: UpstreamPerson) -> str 
     provider = UpstreamProvider.objects.filter(pk=provider_id, enabled=True).first()
     if provider is None or len(person.issuer) > URI_CHARACTERS:
         raise UpstreamRefused("provider")
-    if Identity.objects.filter(user=user, issuer=person.issuer, subject=person.subject).exists():
-        return None
-    try:
-        with transaction.atomic():
-            _link(user, provider, person)
-    except IntegrityError as error:
-        raise IdentityTaken from error
-    return provider.slug
+    identity = _held(user_id, person)
+    is_new = identity is None
+    if identity is None:
+        try:
+            with transaction.atomic():
+                identity = _link(user, provider, person)
+        except IntegrityError as error:
+            raise IdentityTaken from error
+    kept_tokens.keep(identity, provider_id=provider_id, waiting=person.tokens)
+    return provider.slug if is_new else None
+
+
+def _held(user_id: UUID, person: UpstreamPerson) -> Identity | None:
+    """Return an identity that somebody has already. One query."""
+    return Identity.objects.filter(user_id=user_id, issuer=person.issuer, subject=person.subject).first()
 
 
 def require_usable(account: Credentials | None) -> Credentials:

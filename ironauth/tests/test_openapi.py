@@ -217,6 +217,7 @@ def test_writes_say_what_they_read(document: Json) -> None:
         "POST /api/v1/clients/{client_id}/verify",
         "POST /api/v1/keys/{kid}/drop",
         "POST /api/v1/providers/{slug}/try",
+        "POST /api/v1/users/{user_id}/provider-tokens/{slug}",
     }
     leaving = {"POST /api/v1/organizations/{organization_id}/leave"}
     assert without - {"POST /oauth/userinfo"} - of_staff - leaving == {

@@ -8,12 +8,14 @@ from urllib.parse import quote, quote_plus, urlencode
 
 from django.conf import settings
 
+from accounts.federation import kept_tokens
 from accounts.federation.errors import UpstreamRefused, UpstreamUnavailable
 from accounts.federation.kinds.github import GitHub
 from accounts.federation.kinds.kind import Endpoints, UpstreamPerson
 from accounts.profile import FIELDS
 from ironauth.infrastructure.core import base64url, strict_json
 from ironauth.infrastructure.crypto.master_keys import mac, register_purpose
+from ironauth.infrastructure.telemetry.logs import get_logger
 from tokens.upstream import client_secret, discovery, exchange, id_token
 from tokens.upstream.providers import Provider
 
@@ -42,7 +44,7 @@ def request_of(
         "response_type": "code",
         "client_id": provider.client_id,
         "redirect_uri": redirect_uri(provider.slug),
-        "scope": provider.kind.scope,
+        "scope": provider.scope,
         "state": state,
         "code_challenge": base64url.encode(hashlib.sha256(_verifier(state).encode()).digest()),
         "code_challenge_method": "S256",
@@ -50,6 +52,7 @@ def request_of(
         **({"login_hint": login_hint} if login_hint else {}),
         **(_anew(max_age_s) if max_age_s is not None and provider.kind.asks_anew else {}),
         **provider.kind.parameters,
+        **(provider.kind.offline_parameters if provider.keep_tokens else {}),
     }
     joint = "&" if "?" in where.authorization else "?"
     return f"{where.authorization}{joint}{urlencode(asked, quote_via=quote)}"
@@ -73,6 +76,8 @@ def _verifier(state: str) -> str:
 async def person_of(provider: Provider, answer: Mapping[str, str]) -> UpstreamPerson:
     """Return the person the provider means: the code is exchanged, and what it signed is judged.
 
+    Where the provider's tokens are kept, they come with the person, sealed.
+
     Args:
         provider: Which one it is.
         answer: The parameters the browser has brought, with the ``state`` of ``request_of``.
@@ -88,6 +93,14 @@ async def person_of(provider: Provider, answer: Mapping[str, str]) -> UpstreamPe
     if "error" in answer or not answer.get("code"):
         raise UpstreamRefused("refused_there")
     tokens = await _redeemed(provider, where, answer["state"], answer["code"])
+    person = await _named(provider, where, answer, tokens)
+    return person._replace(tokens=_sealed(provider, person, tokens)) if provider.keep_tokens else person
+
+
+async def _named(
+    provider: Provider, where: Endpoints, answer: Mapping[str, str], tokens: Mapping[str, Any]
+) -> UpstreamPerson:
+    """Return the person that the token endpoint's answer is about."""
     if not where.jwks_uri:
         return await _github(provider, str(tokens.get("access_token", "")))
     claims = await id_token.verified(
@@ -100,6 +113,15 @@ async def person_of(provider: Provider, answer: Mapping[str, str]) -> UpstreamPe
     beside = {"user": _user(answer.get("user", ""))} if provider.kind.signs_secret else {}
     more = await _more(provider, where, claims, tokens.get("access_token"))
     return provider.kind.person({**more, **claims, **beside})
+
+
+def _sealed(provider: Provider, person: UpstreamPerson, answer: Mapping[str, Any]) -> bytes | None:
+    """Return the tokens to keep; None, which is logged, where the answer has none that can be used."""
+    tokens = kept_tokens.told(answer, kind=provider.kind, asked=provider.scope)
+    if tokens is None:
+        get_logger().warning("upstream_tokens_unusable", provider=provider.slug)
+        return None
+    return kept_tokens.on_their_way(tokens, provider_id=provider.id, person=person)
 
 
 def _user(text: str) -> Any:
@@ -128,6 +150,26 @@ async def _redeemed(provider: Provider, where: Endpoints, state: str, code: str)
         "redirect_uri": redirect_uri(provider.slug),
         "code_verifier": _verifier(state),
     }
+    return await _granted(provider, where, form)
+
+
+async def renewed(provider: Provider, refresh_token: str) -> dict[str, Any]:
+    """Return what a provider's token endpoint answers to a refresh token (RFC 6749 §6).
+
+    Args:
+        provider: Which one it is.
+        refresh_token: What it has given.
+
+    Raises:
+        UpstreamRefused: (401) it refused; ``said`` is its error code.
+        UpstreamUnavailable: (503) it does not answer.
+    """
+    where = await discovery.endpoints(provider.id, provider.issuer, provider.kind)
+    return await _granted(provider, where, {"grant_type": "refresh_token", "refresh_token": refresh_token})
+
+
+async def _granted(provider: Provider, where: Endpoints, form: dict[str, str]) -> dict[str, Any]:
+    """Return the answer of the token endpoint to a form, to which our credentials are added."""
     headers = {}
     secret = _secret(provider)
     if "client_secret_basic" in where.auth_methods or "client_secret_post" not in where.auth_methods:

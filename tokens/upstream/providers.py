@@ -27,6 +27,13 @@ class Provider(NamedTuple):
     secret: str
     domains: tuple[str, ...]
     second_factors: frozenset[str] = frozenset()
+    more_scopes: tuple[str, ...] = ()
+    keep_tokens: bool = False
+
+    @property
+    def scope(self) -> str:
+        """What is asked for at the provider; each scope once."""
+        return " ".join(dict.fromkeys((*self.kind.scope.split(), *self.more_scopes)))
 
 
 class _Copy:
@@ -110,7 +117,16 @@ def of_row(row: UpstreamProvider) -> Provider | None:
     if (kind := KINDS.get(row.kind)) is None:
         return None
     domains = tuple(str(one).lower() for one in row.domains)
-    methods = frozenset(map(str, row.second_factors))
     return Provider(
-        row.pk, row.slug, row.name, kind, kind.issuer or row.issuer, row.client_id, secret, domains, methods
+        row.pk,
+        row.slug,
+        row.name,
+        kind,
+        kind.issuer or row.issuer,
+        row.client_id,
+        secret,
+        domains,
+        frozenset(map(str, row.second_factors)),
+        tuple(map(str, row.more_scopes)),
+        row.keep_tokens,
     )

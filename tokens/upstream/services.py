@@ -192,13 +192,15 @@ async def accept_terms(*, waiting_id: UUID, browser: str, version: str, auth_tim
     return ByUpstream(account.id, account.session_epoch, _proved_at(auth_time), provider_id=resolved.provider_id)
 
 
-async def tells_logout(provider: Provider) -> bool:
-    """Tell whether the provider says who signs out there.
+async def stays(provider: Provider) -> bool:
+    """Tell whether an identity stays in the row of its sign-in until a session is open, though it is known here.
+
+    The session is noted then, where the provider says who signs out there, and the tokens are kept, where they are.
 
     Raises:
         UpstreamUnavailable: It does not answer.
     """
-    return (await discovery.endpoints(provider.id, provider.issuer, provider.kind)).tells_logout
+    return provider.keep_tokens or (await discovery.endpoints(provider.id, provider.issuer, provider.kind)).tells_logout
 
 
 async def signed_out_there(*, provider: Provider, logout_token: str) -> None:
@@ -269,7 +271,7 @@ async def _note_refusal(event: Event, provider: Provider, error: UpstreamRefused
 
 async def _resolved(provider: Provider, begun: Begun, person: UpstreamPerson) -> units.Resolved:
     """Return what the identity opens; where two of its first sign-ins met, the second finds what the first made."""
-    keep = await tells_logout(provider)
+    keep = await stays(provider)
     who: dict[str, Any] = {"provider_id": provider.id, "person": person}
     if not keep and (found := await database().read(units.known, **who)) is not None:
         return found

@@ -16,6 +16,7 @@ class GitHub(ProviderKind):
     label = "GitHub"
     issuer = "https://github.com"
     scope = "read:user user:email"
+    scope_separator = ","
     verifies_email = True
     asks_anew = False  # it knows neither, and does not say when somebody signed in
     endpoints = Endpoints(

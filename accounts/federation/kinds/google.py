@@ -1,5 +1,8 @@
 """Google: one issuer; ``email_verified`` is what Google has proved."""
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 from accounts.federation.kinds.kind import ProviderKind
 
 
@@ -10,4 +13,5 @@ class Google(ProviderKind):
     label = "Google"
     issuer = "https://accounts.google.com"
     verifies_email = True
+    offline_parameters: ClassVar[Mapping[str, str]] = {"access_type": "offline"}
     asks_anew = False  # it knows neither, and does not say when somebody signed in

@@ -30,6 +30,8 @@ class UpstreamPerson(NamedTuple):
     methods: frozenset[str] = frozenset()
     #: When that was (OpenID Connect Core §2), unix seconds; 0 where the provider does not say.
     auth_time: int = 0
+    #: The provider's tokens, sealed (``accounts.federation.kept_tokens``), where they are kept.
+    tokens: bytes | None = None
 
 
 class Endpoints(NamedTuple):
@@ -67,6 +69,10 @@ class ProviderKind:
     signs_secret: ClassVar[bool] = False
     #: Parameters of the authorization request of its own.
     parameters: ClassVar[Mapping[str, str]] = {}
+    #: Further ones where its tokens are kept: what has it give a refresh token.
+    offline_parameters: ClassVar[Mapping[str, str]] = {}
+    #: What stands between the scopes that it says.
+    scope_separator: ClassVar[str] = " "
     #: Where it is asked, for a provider without discovery.
     endpoints: ClassVar[Endpoints | None] = None
 

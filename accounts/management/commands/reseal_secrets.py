@@ -1,4 +1,4 @@
-"""``manage.py reseal_secrets``: second factors and sign-in providers stop needing an old master key."""
+"""``manage.py reseal_secrets``: second factors, sign-in providers and kept tokens stop needing an old master key."""
 
 from typing import Any
 
@@ -6,6 +6,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event, Outcome
+from accounts.federation import kept_tokens
 from accounts.federation import secrets as provider_secrets
 from accounts.mfa import factors
 from ironauth.infrastructure.core.stdio import ignore_broken_pipe
@@ -18,7 +19,8 @@ class Command(BaseCommand):
     """Seal secrets of second factors and providers under the newest master key; say how many do not open."""
 
     help = (
-        "Seal the secrets of second factors, and ours at sign-in providers, under the first of IRONAUTH_MASTER_KEYS. "
+        "Seal the secrets of second factors, ours at sign-in providers, and the tokens that are kept of them, under "
+        "the first of IRONAUTH_MASTER_KEYS. "
         "Run it after a new key was put in front and every server has it; sessions and e-mail links still need the "
         "older key until they end."
     )
@@ -34,7 +36,9 @@ class Command(BaseCommand):
         if options["batch"] < 1:
             raise CommandError("--batch must be at least 1.")
         apps, providers = factors.reseal(batch=options["batch"]), provider_secrets.reseal()
-        resealed, left = apps.resealed + providers.resealed, apps.left + providers.left
+        tokens = kept_tokens.reseal(batch=options["batch"])
+        parts = (apps, providers, tokens)
+        resealed, left = sum(part.resealed for part in parts), sum(part.left for part in parts)
         newest = newest_master_key_id()
         outcome = Outcome.FAILURE if left else Outcome.SUCCESS
         details = {"resealed": resealed, "left": left, "master_key": newest}
@@ -45,5 +49,6 @@ class Command(BaseCommand):
             raise CommandError(
                 f"{left} secrets do not open: put their master key back into IRONAUTH_MASTER_KEYS and run this again, "
                 f"or reset second factors of people ({apps.left}) and give client secrets of providers "
-                f"({providers.left}) anew."
+                f"({providers.left}) anew. Tokens at providers ({tokens.left}) come anew with each person's next "
+                "sign-in there."
             )

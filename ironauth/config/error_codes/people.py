@@ -113,6 +113,10 @@ SIGN_IN: Final[tuple[ErrorCode, ...]] = (
         "The other provider does not answer.",
         "Try again in a minute, or sign in another way.",
         "See whether the server reaches the provider, and whether the provider is up."),
+    ErrorCode("no_upstream_token", (409,),
+        "No access to the person's account at the provider is kept, or it was taken back there.",
+        "Have the person sign in with the provider again.",
+        "See that the provider keeps tokens, and that a scope is asked for with which it renews them (offline_access)."),
 )  # fmt: skip
 
 ACCOUNT: Final[tuple[ErrorCode, ...]] = (

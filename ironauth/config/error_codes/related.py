@@ -30,6 +30,7 @@ _GROUPS: Final = (
     {"invalid_email_code", "email_code_not_offered"},
     {"invalid_passkey", "passkey_not_made", "passkey_taken", "too_many_passkeys"},
     {"upstream_refused", "upstream_unavailable", "identity_taken"},
+    {"no_upstream_token", "upstream_unavailable"},
     {"email_taken", "sign_up_closed", "invalid_invitation", "invitation_exists"},
     {"last_owner", "sole_owner", "organizations_by_staff"},
     {"invalid_invitation", "invitation_of_another", "already_member"},

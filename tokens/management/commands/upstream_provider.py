@@ -11,6 +11,7 @@ from django.db import transaction
 
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event
+from accounts.federation import kept_tokens
 from accounts.federation.kinds.registry import KINDS
 from accounts.federation.models import UpstreamProvider
 from accounts.federation.secrets import seal_into
@@ -18,6 +19,7 @@ from ironauth.config import asked_port
 from ironauth.infrastructure.core.stdio import ignore_broken_pipe
 from tokens.admin.providers import tried
 from tokens.upstream import answers, client_secret, exchange, lost_ways
+from tokens.upstream.administration.form import SCOPE
 
 _UNKNOWN = "There is no provider of this short name: `manage.py upstream_provider list` shows those there are."
 
@@ -60,11 +62,15 @@ class Command(BaseCommand):
             help="a value of its amr or acr that means a second factor; nobody is asked for their own then; repeatable",
         )
         add.add_argument("--updates-name", action="store_true", help="names become what it says, at each sign-in")
+        add.add_argument("--scope", action="append", default=[], help="a further scope to ask for; repeatable")
+        add.add_argument("--keep-tokens", action="store_true", help="keep its tokens, sealed, for services of yours")
         acts.add_parser("list", help="list the providers")
         for act, what in (
             ("try", "fetch its discovery document and keys now; the admin tries a whole sign-in"),
             ("disable", "let nobody sign in with it"),
             ("enable", "let people sign in with it again"),
+            ("keep-tokens", "keep its tokens from now on, sealed, for services of yours"),
+            ("drop-tokens", "keep its tokens no longer, and delete those that are kept"),
         ):
             switch = acts.add_parser(act, help=what)
             switch.add_argument("slug")
@@ -92,6 +98,8 @@ class Command(BaseCommand):
                 self.stdout.write(_NOT_TRIED)
                 self.stdout.write(f"Its redirect URI is {answers.redirect_uri(options['slug'])}")
                 self._tell_origin()
+            elif options["act"].endswith("-tokens"):
+                self._keep_tokens(options["slug"], keeps=options["act"] == "keep-tokens")
             else:
                 may_leave = options.get("leave_without_way_in", False)
                 self._switch(options["slug"], on=options["act"] == "enable", may_leave=may_leave)
@@ -119,7 +127,12 @@ class Command(BaseCommand):
             domains=[one.lower() for one in options["domain"]],
             second_factors=options["second_factor"],
             updates_name=options["updates_name"],
+            more_scopes=options["scope"],
+            keep_tokens=options["keep_tokens"],
         )
+        for scope in provider.more_scopes:
+            if SCOPE.fullmatch(scope) is None:
+                raise CommandError(f"{scope!r} is no scope: give each with its own --scope, without spaces and quotes.")
         seal_into(provider, secret)
         try:
             provider.full_clean()
@@ -152,6 +165,19 @@ class Command(BaseCommand):
             if not on:
                 lost_ways.end_after_commit(provider_id=provider.pk, slug=slug, actor_id=None)
         self.stdout.write(f"{provider.name} is {'enabled' if on else 'disabled'}.")
+
+    def _keep_tokens(self, slug: str, *, keeps: bool) -> None:
+        with transaction.atomic():
+            provider = _found(slug)
+            provider.keep_tokens = keeps
+            provider.save(update_fields=["keep_tokens"])
+            dropped = 0 if keeps else kept_tokens.forget(provider.pk)
+            details = {"provider": slug, "act": "changed", "fields": ["keep_tokens"]}
+            audit.record(Event.PROVIDER_CHANGED, details=details)
+        if keeps:
+            self.stdout.write(f"Tokens of {provider.name} are kept from each person's next sign-in on.")
+        else:
+            self.stdout.write(f"Tokens of {provider.name} are kept no longer; deleted: those of {dropped} identities.")
 
 
 def _found(slug: str) -> UpstreamProvider:

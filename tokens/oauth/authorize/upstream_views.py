@@ -112,7 +112,7 @@ class UpstreamCallback(SignInForm):
         if isinstance(state, AccountState):
             context = context._replace(replaces=str(state.replaces or ""))
         try:
-            if await services.tells_logout(provider):
+            if await services.stays(provider):
                 state = msgspec.structs.replace(state, upstream_id=begun.id)
             found = await services.verify(provider=provider, begun=begun, answer=answer, since=state.since)
             if isinstance(found, services.FirstStep):

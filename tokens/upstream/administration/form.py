@@ -1,5 +1,6 @@
 """The form of a sign-in provider: everything that one may be, for the admin's page and for the API."""
 
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 from django import forms
@@ -16,6 +17,8 @@ else:
     ModelForm = forms.ModelForm
 
 MAX_SECRET: Final = 1_024  # characters
+#: A scope (RFC 6749 §3.3), of a length that a hundred of them fit into an address.
+SCOPE: Final = re.compile(r"[\x21\x23-\x5B\x5D-\x7E]{1,128}")
 #: The field by which somebody says that people may be left without a way in; no field of the provider.
 LEAVE: Final = "leave_without_way_in"
 
@@ -37,10 +40,17 @@ class ProviderForm(ModelForm):
         help_text="Asked for where somebody could not sign in any more without this provider, or with another issuer.",
     )
     shuts_out = False
+    #: Whether it is asked as another client from now on: what it has given before is for the client of before.
+    is_another = False
     second_factors = LinesField(
         rows=2,
         label="Values that mean a second factor",
         help_text=UpstreamProvider._meta.get_field("second_factors").help_text,  # noqa: SLF001 - documented by Django
+    )
+    more_scopes = LinesField(
+        rows=2,
+        label="Further scopes",
+        help_text=UpstreamProvider._meta.get_field("more_scopes").help_text,  # noqa: SLF001 - documented by Django
     )
     domains = LinesField(rows=2, label="Mail domains", help_text=UpstreamProvider._meta.get_field("domains").help_text)  # noqa: SLF001 - documented by Django
 
@@ -50,7 +60,7 @@ class ProviderForm(ModelForm):
         model = UpstreamProvider
         fields = (
             "name", "slug", "kind", "issuer", "client_id", "secret", "enabled", "creates_accounts", "trusts_email",
-            "domains", "second_factors", "updates_name",
+            "domains", "second_factors", "updates_name", "more_scopes", "keep_tokens",
         )  # fmt: skip
 
     def clean_domains(self) -> list[str]:
@@ -59,6 +69,14 @@ class ProviderForm(ModelForm):
         for one in found:
             if "." not in one or not one.isprintable() or any(c in one for c in "@/ :"):
                 raise ValidationError(f"{one!r} is no domain: write example.com, one to a line.")
+        return found
+
+    def clean_more_scopes(self) -> list[str]:
+        """Return the scopes; refuse what is no scope (RFC 6749 §3.3)."""
+        found = [str(one) for one in self.cleaned_data["more_scopes"]]
+        for one in found:
+            if SCOPE.fullmatch(one) is None:
+                raise ValidationError(f"{one!r} is no scope: write one to a line, without spaces and quotes.")
         return found
 
     def clean(self) -> dict[str, Any]:
@@ -93,6 +111,7 @@ class ProviderForm(ModelForm):
                 "Give the client secret that the new issuer has made: the stored one is for the issuer before, and is "
                 "sent to no other.",
             )
+        self.is_another = moves or before.client_id != data.get("client_id")
         self.shuts_out = moves or not data.get("enabled")  # saved again, it ends what an interruption has left
         if before.enabled and self.shuts_out and not data.get("leave_without_way_in"):
             words = lost_ways.warning(before)

@@ -38,6 +38,11 @@ class ProviderPatchInput(serializers.Serializer[Any]):
     domains = _texts("Domains whose mailboxes the provider runs.")
     second_factors = _texts("Values of its amr or acr that mean a second factor.")
     updates_name = FlagField(required=False)
+    more_scopes = _texts("Scopes to ask for beside those of a sign-in.")
+    keep_tokens = FlagField(
+        required=False,
+        help_text="Keep the provider's tokens, sealed, for your services. Switched off, those kept are deleted.",
+    )
     leave_without_way_in = FlagField(
         required=False,
         default=False,

@@ -24,6 +24,8 @@ class SignInProviderOut(msgspec.Struct, frozen=True):
     domains: tuple[str, ...]
     second_factors: tuple[str, ...]
     updates_name: bool
+    more_scopes: tuple[str, ...]
+    keep_tokens: bool
     redirect_uri: str
     logout_uri: str
     created_at: datetime
@@ -53,6 +55,8 @@ def provider_out(row: UpstreamProvider) -> SignInProviderOut:
         domains=tuple(row.domains),
         second_factors=tuple(row.second_factors),
         updates_name=row.updates_name,
+        more_scopes=tuple(row.more_scopes),
+        keep_tokens=row.keep_tokens,
         redirect_uri=address,
         logout_uri=f"{address}/logout",
         created_at=row.created_at,

@@ -6,6 +6,7 @@ from django.db import transaction
 
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event
+from accounts.federation import kept_tokens
 from accounts.federation.models import UpstreamProvider
 from accounts.federation.secrets import seal_into
 from tokens.upstream import lost_ways
@@ -16,7 +17,8 @@ from tokens.upstream.administration.form import LEAVE, ProviderForm
 def store(provider: UpstreamProvider, form: ProviderForm, *, is_new: bool, actor_id: UUID) -> None:
     """Store a provider as its form has judged it, with its secret, and leave an event.
 
-    Where nobody can sign in with it from now on, the sessions that began with it end.
+    Where nobody can sign in with it from now on, the sessions that began with it end. Where it keeps no tokens from now
+    on, or is asked as another client, those that are kept are deleted.
 
     Args:
         provider: The row, with the form's values.
@@ -27,6 +29,8 @@ def store(provider: UpstreamProvider, form: ProviderForm, *, is_new: bool, actor
     if form.cleaned_data.get("secret"):
         seal_into(provider, form.cleaned_data["secret"])
     provider.save()
+    if not is_new and (form.is_another or not provider.keep_tokens):
+        kept_tokens.forget(provider.pk)
     fields = [] if is_new else sorted({*form.changed_data} - {LEAVE})
     _record(provider, "added" if is_new else "changed", fields, actor_id=actor_id)
     if form.shuts_out:

@@ -16,7 +16,7 @@ from tokens.upstream.administration.form import LEAVE, ProviderForm
 from tokens.upstream.administration.outputs import SignInProviderOut, provider_out
 
 MOST: Final = 1_000  # providers in a list; a page of sign-in buttons has a handful
-_LISTS: Final = ("domains", "second_factors")
+_LISTS: Final = ("domains", "second_factors", "more_scopes")
 _NO_PROVIDER: Final = "There is no sign-in provider of this short name."
 
 

@@ -24,7 +24,11 @@ STRANGERS_KEY = RSAKey.generate_key(2048, parameters={"kid": "k1"})
 
 
 class FakeProvider:
-    """What it says is in attributes; ``asked`` has the paths asked for; ``connections``: how many were made."""
+    """What it says is in attributes; ``asked`` has the paths asked for; ``connections``: how many were made.
+
+    ``gives``: what its token endpoint says beside the ID token; ``renewed``: what it answers to a refresh token, which
+    is then in ``renewals``.
+    """
 
     def __init__(self, issuer: str) -> None:
         self.issuer = issuer
@@ -36,6 +40,9 @@ class FakeProvider:
         self.challenge = ""
         self.document: dict[str, Any] = {}
         self.token_answer: dict[str, Any] | None = None
+        self.gives: dict[str, Any] = {}
+        self.renewals: list[str] = []
+        self.renewed: tuple[int, dict[str, Any]] = (400, {"error": "invalid_grant"})
         self.userinfo: dict[str, Any] | None = None
         self.page = (302, b"")
         self.delay_s = 0.0
@@ -96,12 +103,15 @@ class FakeProvider:
     def tokens(self, form: dict[str, str], authorization: str) -> tuple[int, dict[str, Any]]:
         """Return the answer of the token endpoint, which checks the client and PKCE as a good provider does."""
         self.check(form, authorization)
+        if form["grant_type"] == "refresh_token":
+            self.renewals.append(form["refresh_token"])
+            return (401, {"error": "invalid_client"}) if self.refusals else self.renewed
         digest = hashlib.sha256(form["code_verifier"].encode()).digest()
         if base64.urlsafe_b64encode(digest).rstrip(b"=").decode() != self.challenge:
             self.refusals.append("verifier")
         if self.refusals:
             return 400, {"error": "invalid_grant"}
-        return 200, {"token_type": "Bearer", "access_token": "at", "id_token": self.id_token()}
+        return 200, {"token_type": "Bearer", "access_token": "at", "id_token": self.id_token(), **self.gives}
 
 
 def as_hmac_key(key: Any) -> OctKey:
