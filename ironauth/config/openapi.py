@@ -97,6 +97,7 @@ TAGS_BY_PATH = {
     **dict.fromkeys(
         (f"/api/v1/users/{{user_id}}/{part}" for part in ("password", "mfa", "identities", "kept-devices")), "ways-in"
     ),
+    "/api/v1/users/{user_id}/provider-tokens": "providers",
     "/api/v1/users/{user_id}/organizations": "organizations-for-staff",
     "/api/v1/users/{user_id}/": "support",
     "/api/v1/users": "people",

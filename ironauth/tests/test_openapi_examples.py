@@ -47,6 +47,7 @@ NOT_WALKED = {
     "ConsentOut",
     "PasskeyOut",
     "TrialOut",
+    "UpstreamTokenOut",
     "RegistrationTokenOut",
     "RegistrationTokenShown",
 }

@@ -116,7 +116,7 @@ SIGN_IN: Final[tuple[ErrorCode, ...]] = (
     ErrorCode("no_upstream_token", (409,),
         "No access to the person's account at the provider is kept, or it was taken back there.",
         "Have the person sign in with the provider again.",
-        "See that the provider keeps tokens, and that a scope is asked for with which it renews them (offline_access)."),
+        "See that the provider keeps tokens, and that it is asked for a refresh token (offline_access)."),
 )  # fmt: skip
 
 ACCOUNT: Final[tuple[ErrorCode, ...]] = (

@@ -143,7 +143,9 @@ def test_providers(tmp_path: Path, there: FakeProvider) -> None:
         said = commands(guide.block(".venv/bin/python manage.py upstream_provider add acme"), tmp_path)
         assert any(line.startswith("It answers") for line in said.splitlines())
         shell(guide.block("{ echo TEAM123456"), tmp_path)
-    assert set(UpstreamProvider.objects.values_list("slug", flat=True)) == {"acme", "google", "apple"}
+        said = commands(guide.block(".venv/bin/python manage.py upstream_provider add hub"), tmp_path)
+        assert "Tokens of hub are kept from each person's next sign-in on." in said
+    assert set(UpstreamProvider.objects.values_list("slug", flat=True)) == {"acme", "google", "apple", "hub"}
 
 
 @pytest.mark.django_db(transaction=True)
