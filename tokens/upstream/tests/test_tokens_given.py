@@ -2,7 +2,7 @@
 
 import asyncio
 import uuid
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -18,9 +18,10 @@ from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.tests.docs.blocks import Guide
 from tokens.tests.machine import Headers, make_machine
 from tokens.tests.stage import Stage
-from tokens.upstream import exchange
+from tokens.upstream import answers, exchange
 from tokens.upstream.kept import services, units
 from tokens.upstream.kept.errors import NoUpstreamToken
+from tokens.upstream.kept.outputs import UpstreamTokenOut
 from tokens.upstream.tests.provider import FakeProvider
 from tokens.upstream.tests.test_kept_tokens import set_provider
 from tokens.upstream.tests.walk import stored
@@ -36,7 +37,7 @@ async def machine(stage: Stage) -> Headers:
 
 
 @pytest.fixture
-async def member(stage: Stage, provider: FakeProvider) -> uuid.UUID:
+async def person(stage: Stage, provider: FakeProvider) -> uuid.UUID:
     """A member with an access token that is good for an hour."""
     await sync_to_async(set_provider)(keep_tokens=True)
     await sync_to_async(give)(stage.member)
@@ -80,25 +81,25 @@ async def events() -> list[tuple[str, Any, Any, Any]]:
 
 
 # ---------------------------------------------------------------- who gets one
-async def test_a_machine_with_the_scope(stage: Stage, member: uuid.UUID) -> None:
+async def test_a_machine_with_the_scope(stage: Stage, person: uuid.UUID) -> None:
     """It gets the access token alone, and the trail says who has got it, of whom, and for what."""
     client, headers = await make_machine(stage.api, "providers:tokens")
     given = await asked(stage, headers, 200)
     end = given.pop("expires_at")
     assert given == {"access_token": "at-1", "scope": "openid", "provider": "acme", "subject": "s"}
-    assert end == (await KeptTokens.objects.aget()).expires_at.isoformat().replace("+00:00", "Z")
-    assert await events() == [("success", client.pk, member, {"provider": "acme", "scope": "openid"})]
+    assert datetime.fromisoformat(end) == (await KeptTokens.objects.aget()).expires_at
+    assert await events() == [("success", client.pk, person, {"provider": "acme", "scope": "openid"})]
 
 
 @pytest.mark.parametrize("scope", ["users:read", "providers:read", "providers:write", "users:write"])
-async def test_a_machine_without_the_scope(stage: Stage, member: uuid.UUID, scope: str) -> None:
+async def test_a_machine_without_the_scope(stage: Stage, person: uuid.UUID, scope: str) -> None:
     """Is refused, and nothing is given."""
     _, headers = await make_machine(stage.api, scope)
     assert (await asked(stage, headers, 403))["code"] == "insufficient_scope"
     assert await events() == []
 
 
-async def test_no_person_gets_one(stage: Stage, member: uuid.UUID) -> None:
+async def test_no_person_gets_one(stage: Stage, person: uuid.UUID) -> None:
     """Neither the person, nor a superuser, nor a stranger."""
     for pair, status in ((stage.pair, 403), (stage.root_pair, 403), (None, 401)):
         headers = {"Authorization": f"Bearer {pair['access_token']}"} if pair else None
@@ -106,14 +107,14 @@ async def test_no_person_gets_one(stage: Stage, member: uuid.UUID) -> None:
     assert await events() == []
 
 
-async def test_of_people_with_rights(stage: Stage, member: uuid.UUID, machine: Headers) -> None:
+async def test_of_people_with_rights(stage: Stage, person: uuid.UUID, machine: Headers) -> None:
     """It needs those rights too: an account elsewhere may be the way into this one."""
     await sync_to_async(give)(stage.root, subject="root")
     await asked(stage, machine, 403, stage.root)
     assert await events() == []
 
 
-async def test_what_is_not_there(stage: Stage, member: uuid.UUID, machine: Headers) -> None:
+async def test_what_is_not_there(stage: Stage, person: uuid.UUID, machine: Headers) -> None:
     """404 for no such person or provider; 409 where none are kept."""
     await asked(stage, machine, 404, uuid.uuid4())
     await asked(stage, machine, 404, slug="other")
@@ -125,24 +126,24 @@ async def test_what_is_not_there(stage: Stage, member: uuid.UUID, machine: Heade
 
 @pytest.mark.parametrize("off", [{"keep_tokens": False}, {"enabled": False}])
 async def test_of_a_provider_that_is_off(
-    stage: Stage, member: uuid.UUID, machine: Headers, off: dict[str, bool]
+    stage: Stage, person: uuid.UUID, machine: Headers, off: dict[str, bool]
 ) -> None:
     """None is given, whatever row is there."""
     await sync_to_async(set_provider)(**off)
     await asked(stage, machine, 404)
 
 
-async def test_of_an_account_that_is_off(stage: Stage, member: uuid.UUID, machine: Headers) -> None:
+async def test_of_an_account_that_is_off(stage: Stage, person: uuid.UUID, machine: Headers) -> None:
     """Staff have deactivated it: nothing acts for the person any more."""
-    await User.objects.filter(pk=member).aupdate(is_active=False)
+    await User.objects.filter(pk=person).aupdate(is_active=False)
     await asked(stage, machine, 409)
 
 
-async def test_moved_to_another_account(stage: Stage, member: uuid.UUID, machine: Headers) -> None:
+async def test_moved_to_another_account(stage: Stage, person: uuid.UUID, machine: Headers) -> None:
     """A row that somebody has put to another identity opens nothing."""
     other = await User.objects.acreate(email="other@example.com", email_key="other@example.com")
     await sync_to_async(give)(other.pk, subject="other")
-    mine = await KeptTokens.objects.aget(identity__user_id=member)
+    mine = await KeptTokens.objects.aget(identity__user_id=person)
     await KeptTokens.objects.filter(identity__user_id=other.pk).aupdate(sealed=bytes(mine.sealed))
     assert (await asked(stage, machine, 409, other.pk))["code"] == "no_upstream_token"
     assert (await asked(stage, machine, 200))["access_token"] == "at-1"
@@ -153,10 +154,10 @@ async def test_moved_to_another_account(stage: Stage, member: uuid.UUID, machine
     ("end_s", "renews"), [(services.EARLY_S + 30, False), (services.EARLY_S - 5, True), (None, False)]
 )
 async def test_when_it_is_renewed(
-    stage: Stage, member: uuid.UUID, machine: Headers, provider: FakeProvider, end_s: int | None, renews: bool
+    stage: Stage, person: uuid.UUID, machine: Headers, provider: FakeProvider, end_s: int | None, renews: bool
 ) -> None:
     """A minute before its end; never where the provider names none."""
-    await sync_to_async(give)(member, end_s=end_s)
+    await sync_to_async(give)(person, end_s=end_s)
     provider.renewed = (200, RENEWED)
     given = await asked(stage, machine, 200)
     assert given["access_token"] == ("at-2" if renews else "at-1")
@@ -170,10 +171,10 @@ async def test_when_it_is_renewed(
 
 
 async def test_a_refresh_token_that_is_good_again(
-    stage: Stage, member: uuid.UUID, machine: Headers, provider: FakeProvider
+    stage: Stage, person: uuid.UUID, machine: Headers, provider: FakeProvider
 ) -> None:
     """Where the provider gives no new one, the old one stays; and a short new token is given as it is."""
-    await sync_to_async(give)(member, end_s=-1)
+    await sync_to_async(give)(person, end_s=-1)
     provider.renewed = (200, {"token_type": "Bearer", "access_token": "at-2", "expires_in": 30})
     assert (await asked(stage, machine, 200))["access_token"] == "at-2"
     now = await sync_to_async(stored_tokens)()
@@ -182,9 +183,9 @@ async def test_a_refresh_token_that_is_good_again(
     assert provider.renewals == ["rt-1"]
 
 
-async def test_without_a_refresh_token(stage: Stage, member: uuid.UUID, machine: Headers) -> None:
+async def test_without_a_refresh_token(stage: Stage, person: uuid.UUID, machine: Headers) -> None:
     """One that has ended is not given; what is kept stays, for the person to see."""
-    await sync_to_async(give)(member, end_s=-1, refresh_token="")
+    await sync_to_async(give)(person, end_s=-1, refresh_token="")
     assert (await asked(stage, machine, 409))["code"] == "no_upstream_token"
     assert await KeptTokens.objects.aexists()
 
@@ -203,7 +204,7 @@ async def test_without_a_refresh_token(stage: Stage, member: uuid.UUID, machine:
 )
 async def test_what_the_provider_refuses(
     stage: Stage,
-    member: uuid.UUID,
+    person: uuid.UUID,
     machine: Headers,
     provider: FakeProvider,
     answer: tuple[int, dict[str, Any]],
@@ -211,7 +212,7 @@ async def test_what_the_provider_refuses(
     stays: bool,
 ) -> None:
     """Access that was taken back there is deleted, with an event; anything else changes nothing."""
-    await sync_to_async(give)(member, end_s=-1)
+    await sync_to_async(give)(person, end_s=-1)
     provider.renewed = answer
     await asked(stage, machine, status)
     assert await KeptTokens.objects.aexists() is stays
@@ -219,11 +220,11 @@ async def test_what_the_provider_refuses(
 
 
 async def test_a_provider_that_is_down_is_left_alone(
-    stage: Stage, member: uuid.UUID, machine: Headers, provider: FakeProvider, monkeypatch: pytest.MonkeyPatch
+    stage: Stage, person: uuid.UUID, machine: Headers, provider: FakeProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Asked once in fifteen seconds, however often a service wants the token."""
     monkeypatch.setattr(services, "PAUSE_S", 0.0)
-    await sync_to_async(give)(member, end_s=-1)
+    await sync_to_async(give)(person, end_s=-1)
     provider.renewed = (500, {})
     for _ in range(3):
         await asked(stage, machine, 503)
@@ -239,48 +240,48 @@ def test_the_lease_outlasts_an_answer() -> None:
     assert services.LOOKS * services.PAUSE_S > exchange.LIMIT_S
 
 
-async def test_many_at_once_ask_once(member: uuid.UUID, provider: FakeProvider) -> None:
+async def test_many_at_once_ask_once(person: uuid.UUID, provider: FakeProvider) -> None:
     """A refresh token that is good once is used once; each gets the new access token."""
-    await sync_to_async(give)(member, end_s=-1)
+    await sync_to_async(give)(person, end_s=-1)
     provider.renewed, provider.delay_s = (200, RENEWED), 0.2
-    found = await asyncio.gather(*(services.access_token(user_id=member, provider="acme") for _ in range(5)))
+    found = await asyncio.gather(*(services.access_token(user_id=person, provider="acme") for _ in range(5)))
     assert {one.access_token for one in found} == {"at-2"}
     assert provider.renewals == ["rt-1"]
 
 
 @pytest.mark.parametrize("by", ["unlinked", "signed in anew"])
-async def test_changed_while_it_is_renewed(member: uuid.UUID, monkeypatch: pytest.MonkeyPatch, by: str) -> None:
+async def test_changed_while_it_is_renewed(person: uuid.UUID, monkeypatch: pytest.MonkeyPatch, by: str) -> None:
     """Unlinked, nothing is given and nothing is kept; after another sign-in, what that has brought."""
-    await sync_to_async(give)(member, end_s=-1)
+    await sync_to_async(give)(person, end_s=-1)
     identity = await Identity.objects.aget()
 
     async def meanwhile(*_: object) -> dict[str, Any]:
         if by == "unlinked":
-            unlink: dict[str, Any] = {"user_id": member, "identity_id": identity.pk, "session_id": None}
+            unlink: dict[str, Any] = {"user_id": person, "identity_id": identity.pk, "session_id": None}
             await database().write(removal.unlink, **unlink)
         else:
-            await sync_to_async(give)(member)
+            await sync_to_async(give)(person)
         return RENEWED
 
-    monkeypatch.setattr(services.answers, "renewed", meanwhile)
+    monkeypatch.setattr(answers, "renewed", meanwhile)
     if by == "unlinked":
         with pytest.raises(NoUpstreamToken):
-            await services.access_token(user_id=member, provider="acme")
+            await services.access_token(user_id=person, provider="acme")
         assert not await KeptTokens.objects.aexists()
     else:
-        assert (await services.access_token(user_id=member, provider="acme")).access_token == "at-1"
+        assert (await services.access_token(user_id=person, provider="acme")).access_token == "at-1"
 
 
-async def test_the_guide(member: uuid.UUID) -> None:
+async def test_the_guide(person: uuid.UUID) -> None:
     """The function of the guide returns the token, and the trail has an event without a machine."""
     block = Guide("docs/guides/upstream-providers.md").block("from tokens.upstream.kept import services")
     space: dict[str, Any] = {}
     exec(block.replace('"hub"', '"acme"'), space)  # noqa: S102 - our own page
-    assert await space["calendar_token"](member) == "at-1"
-    assert await events() == [("success", None, member, {"provider": "acme", "scope": "openid"})]
+    assert await space["calendar_token"](person) == "at-1"
+    assert await events() == [("success", None, person, {"provider": "acme", "scope": "openid"})]
 
 
 def test_what_is_given_is_in_no_representation() -> None:
     """A traceback of a service shows no token."""
-    given = services.UpstreamTokenOut("at-1", "openid", None, "acme", "s")
+    given = UpstreamTokenOut("at-1", "openid", None, "acme", "s")
     assert "at-1" not in repr(given)
