@@ -37,6 +37,10 @@ OTHER: Final = f"{TABLE}_other"
 MONTHS_AHEAD: Final = 3
 #: Events up to which the migration partitions the table itself: it reads them all once, a few seconds.
 FEW: Final = 5_000_000
+#: Bytes that an event has at least, without indexes: its header, its id, a code and the numbers.
+EVENT_BYTES: Final = 120
+_PAGE_BYTES: Final = 8_192
+_SIZE: Final = "SELECT reltuples, relpages, pg_relation_size(oid) FROM pg_class WHERE oid = to_regclass(%s)"
 #: What a change waits for a lock at most, in milliseconds. What comes after it waits as long.
 LOCK_WAIT_MS: Final = 500
 TRIES: Final = 10
@@ -86,10 +90,15 @@ def is_partitioned(connection: Any) -> bool:
 
 
 def is_large(connection: Any) -> bool:
-    """Tell whether there are more events than a migration should read."""
+    """Tell whether there are more events than a migration should read, as Postgres estimates by the table's size.
+
+    Of a table that it has never counted (after a restore), each event is taken to have no more than it needs.
+    """
     with connection.cursor() as cursor:
-        cursor.execute("SELECT reltuples FROM pg_class WHERE oid = to_regclass(%s)", [TABLE])
-        return bool(cursor.fetchone()[0] > FEW)
+        cursor.execute(_SIZE, [TABLE])
+        counted, pages, stored = cursor.fetchone()
+    events = counted * stored / (pages * _PAGE_BYTES) if counted > 0 and pages else stored / EVENT_BYTES
+    return bool(events > FEW)
 
 
 def partitions(connection: Any) -> list[Partition]:

@@ -229,6 +229,22 @@ def test_a_large_trail_is_left_to_the_command(monkeypatch: pytest.MonkeyPatch) -
 
 
 @only_postgres
+def test_a_trail_that_was_never_counted_is_judged_by_its_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a restore Postgres has no number; one that has grown since it was counted is larger than that number."""
+    _in_one_piece()
+    _run("UPDATE pg_class SET reltuples = -1, relpages = 0 WHERE oid = %s::regclass", TABLE)
+    stored = 8_192
+    monkeypatch.setattr(partitions, "FEW", stored // partitions.EVENT_BYTES + 1)
+    assert not partitions.is_large(connection)
+    monkeypatch.setattr(partitions, "FEW", stored // partitions.EVENT_BYTES)
+    assert partitions.is_large(connection)
+    _run("UPDATE pg_class SET reltuples = 100, relpages = 2 WHERE oid = %s::regclass", TABLE)
+    for few, is_large in ((50, False), (49, True)):
+        monkeypatch.setattr(partitions, "FEW", few)
+        assert partitions.is_large(connection) is is_large
+
+
+@only_postgres
 @pytest.mark.parametrize("is_killed", [False, True])
 def test_a_conversion_that_breaks_off_refuses_no_event(monkeypatch: pytest.MonkeyPatch, *, is_killed: bool) -> None:
     """Its check goes with it; that of a process that died goes before it refuses anything, and no earlier."""

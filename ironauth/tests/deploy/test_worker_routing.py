@@ -5,8 +5,11 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -158,3 +161,40 @@ def test_a_worker_that_is_killed_loses_no_request(site: Site) -> None:
             answered = site.worker_of(token, method)
             assert answered != victim
             assert home in (victim, answered)
+
+
+def test_workers_that_are_renewed_under_load_lose_no_request(site: Site) -> None:
+    """SIGHUP replaces each while requests come, POST too: all are answered, and tokens stay apart as they were."""
+    tokens = [f"{number:04}.renewed" for number in range(24)]
+    before = site.workers_of(tokens)
+    is_over = threading.Event()
+
+    def ask(own: list[str]) -> Counter[str]:
+        seen: Counter[str] = Counter()
+        with httpx.Client(timeout=60) as client:
+            while not is_over.is_set():
+                for number, token in enumerate(own):
+                    try:
+                        answer = client.request(
+                            "POST" if number % 2 else "GET", site.base, headers={"Authorization": f"Bearer {token}"}
+                        )
+                        seen[str(answer.status_code)] += 1
+                    except httpx.HTTPError as error:
+                        seen[type(error).__name__] += 1
+        return seen
+
+    def are_renewed() -> bool:
+        return not set(before) & set(site.workers_of(tokens))
+
+    with ThreadPoolExecutor(6) as pool:
+        asking = [pool.submit(ask, tokens[at::6]) for at in range(6)]
+        try:
+            site.process.send_signal(signal.SIGHUP)
+            _wait(are_renewed)
+        finally:
+            is_over.set()
+        seen = sum((one.result() for one in asking), Counter())
+    assert set(seen) == {"200"}, seen
+    assert seen.total() > 100
+    successors = set(zip(before, site.workers_of(tokens), strict=True))
+    assert len(successors) == WORKERS  # each worker's tokens went together, to the one that has its socket now
