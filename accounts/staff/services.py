@@ -171,7 +171,7 @@ async def list_roles(*, actor_id: uuid.UUID, filters: Mapping[str, Any]) -> Page
         PermissionDenied: The caller may not see them.
         ValidationFailed: The cursor is not one of ours.
     """
-    return await database().read(for_holder, actor_id, VIEW_ROLES, role_units.page, filters)
+    return await list_for_holder(actor_id, VIEW_ROLES, role_units.page, filters)
 
 
 async def create_role(*, actor_id: uuid.UUID, name: str, permissions: list[str]) -> RoleOut:

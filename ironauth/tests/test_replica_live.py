@@ -6,10 +6,12 @@ import shutil
 import signal
 import subprocess
 import time
+import uuid
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
+import httpx
 import psycopg
 import pytest
 from asgiref.sync import sync_to_async
@@ -24,12 +26,16 @@ from accounts.privacy import services as privacy
 from accounts.staff import services as staff
 from accounts.users.models import User
 from accounts.users.paging import DEFAULT_ORDERING
-from conftest import PASSWORD
+from conftest import PASSWORD, bearer
 from ironauth import settings_test
+from ironauth.infrastructure.cache.two_level import token_cache
 from ironauth.infrastructure.core.errors import PermissionDenied
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.models import Invalidation
 from ironauth.tests.services import PrivatePostgres, find_binary
+from tokens.sessions import units as session_units
+from tokens.sessions.models import Session
+from tokens.tests.browser import REFRESH, SIGNIN, me
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage, pytest.mark.only_postgres]
 
@@ -239,3 +245,67 @@ async def test_an_export_leaves_nothing_out(replica: Standby) -> None:
     parts = await staff.export_audit_events(actor_id=actor.id, session_id=None, filters={}, form=Format.JSON_LINES)
     text = b"".join([part async for part in parts])
     assert b"data_exported" in text
+
+
+async def test_no_decision_asks_a_replica_that_has_old_data(
+    replica: Standby, settings: Settings, api: httpx.AsyncClient, signing_key: str
+) -> None:
+    """It stands still, within a bound that lets it: lists show what it has, and who may do what is the primary's."""
+    settings.IRONAUTH_REPLICA_MAX_LAG_S = 60.0
+    people = {
+        name: await sync_to_async(User.objects.create_superuser)(email=f"{name}@example.com", password=PASSWORD)
+        for name in ("root", "gone", "renewed", "out", "demoted")
+    }
+
+    async def sign_in(name: str, password: str = PASSWORD) -> httpx.Response:
+        return await api.post(SIGNIN, json={"email": f"{name}@example.com", "password": password})
+
+    pairs = {name: (await sign_in(name)).json() for name in people}
+    deadline = time.monotonic() + PATIENCE_S
+    while await sync_to_async(replica.ask)("SELECT count(*) FROM tokens_session") != len(people):
+        assert time.monotonic() < deadline
+    while not (await database().read_stale(seen))[0]:  # it is asked, and how far the primary was is known
+        assert time.monotonic() < deadline
+    await sync_to_async(replica.ask)("SELECT pg_wal_replay_pause()")
+    await User.objects.filter(email="gone@example.com").aupdate(is_active=False)
+    renewed = people["renewed"]
+    await sync_to_async(renewed.set_password)("another violet otter 9")
+    await renewed.asave()
+    await sync_to_async(session_units.end_sessions)(
+        session_ids=[uuid.UUID(pairs["out"]["session_id"])], reason=Session.RevokeReason.ENDED_BY_STAFF
+    )
+    demoted = people["demoted"]
+    demoted.is_superuser = demoted.is_staff = False
+    await demoted.asave()
+    root = bearer(pairs["root"])
+    listed = (await api.get("/api/v1/users", headers=root, params={"search": "gone@"})).json()
+    assert [one["is_active"] for one in listed["results"]] == [True]  # what the replica has
+    token_cache().clear()
+    assert {name: await me(api, pair) for name, pair in pairs.items()} == {
+        "root": 200, "gone": 401, "renewed": 401, "out": 401, "demoted": 200,
+    }  # fmt: skip
+    for name in ("gone", "renewed", "out"):
+        answer = await api.post(REFRESH, json={"refresh_token": pairs[name]["refresh_token"]})
+        assert answer.status_code == 401, name
+    assert (await api.get("/api/v1/users", headers=bearer(pairs["demoted"]))).status_code == 403
+    assert [(await sign_in(name)).status_code for name in ("gone", "renewed")] == [401, 401]
+    assert (await sign_in("renewed", "another violet otter 9")).status_code == 200
+
+
+async def test_a_replica_that_was_promoted_is_believed_nothing(settings: Settings, django_db_setup: None) -> None:
+    """It has rows that the primary never had, and a log that may be longer: its connections go on, and are left."""
+    made = Standby(settings_test.RUN_FOLDER / "promoted", settings_test._free_port())
+    await sync_to_async(made.copy)()
+    with made:
+        settings.IRONAUTH_DATABASE_TIMEOUT_S = TIMEOUT_S
+        settings.IRONAUTH_REPLICA = {**connections.settings["default"], "PORT": made.port}
+        pool = database()
+        await until((True, 0), pool.read_stale)
+        assert await sync_to_async(made.ask)("SELECT pg_promote()")
+        await sync_to_async(made.ask)(
+            "WITH more AS (INSERT INTO infrastructure_invalidation (tag, created_at)"
+            " SELECT 'never', now() FROM generate_series(1, 50000) RETURNING 1) SELECT count(*) FROM more"
+        )
+        began = time.monotonic()
+        while time.monotonic() < began + 2.5:
+            assert await pool.read_stale(seen) == (False, 0)

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from django.db import IntegrityError
 
+from accounts.access.listing import list_for_holder
 from accounts.access.rights import VIEW_ORGANIZATIONS, for_holder
 from accounts.organizations import queries
 from accounts.organizations.administration import units
@@ -31,7 +32,7 @@ async def list_organizations(*, actor_id: uuid.UUID, filters: Mapping[str, Any])
     Raises:
         PermissionDenied: The caller may not see them.
     """
-    return await database().read(for_holder, actor_id, VIEW_ORGANIZATIONS, units.page, filters)
+    return await list_for_holder(actor_id, VIEW_ORGANIZATIONS, units.page, filters)
 
 
 async def get_organization(*, actor_id: uuid.UUID, organization_id: uuid.UUID) -> OrganizationOut:

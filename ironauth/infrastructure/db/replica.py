@@ -29,12 +29,11 @@ REST_S: Final = 5.0
 BEHIND_S: Final = 1.0
 #: Positions that are asked for in the time that a replica may be behind.
 MARKS: Final = 5
-#: The same text for both: where a primary's log ends, and what a replica has replayed of it, in bytes. Not how much of
-#: the log is written: with ``synchronous_commit = off`` a row can be seen before that.
-_POSITION: Final = """
-SELECT (CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_insert_lsn() END)
-    - '0/0'::pg_lsn
-"""
+#: Where a primary's log ends, and what a replica has replayed of it, in bytes. Not how much of the log is written: with
+#: ``synchronous_commit = off`` a row can be seen before that. A replica that was promoted has a log of its own, whose
+#: positions say nothing about the primary's: its connections go on, and it is no replica any more.
+_POSITION: Final = "SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn"
+_REPLAYED: Final = "SELECT pg_last_wal_replay_lsn() - '0/0'::pg_lsn WHERE pg_is_in_recovery()"
 
 
 class PrimaryRead(Protocol):
@@ -53,11 +52,18 @@ class _Behind(Exception):
 
 
 def position() -> int:
-    """Return how far this thread's server has come in the log, in bytes: a unit of work."""
+    """Return how far this thread's server, a primary, has come in its log, in bytes: a unit of work."""
     with connections[DEFAULT_DB_ALIAS].cursor() as cursor:
         cursor.execute(_POSITION)
+        return int(cursor.fetchone()[0])
+
+
+def replayed() -> int | None:
+    """Return how far this thread's server has replayed its primary's log, in bytes; None where it is no replica."""
+    with connections[DEFAULT_DB_ALIAS].cursor() as cursor:
+        cursor.execute(_REPLAYED)
         found = cursor.fetchone()
-        return int(found[0] or 0)
+        return None if found is None else int(found[0] or 0)
 
 
 def _drop() -> None:
@@ -164,10 +170,13 @@ class Replica:
             reset_queries()
         try:
             try:
-                reached = position()
+                reached = replayed()
             except Error:  # a connection that died unused, such as one to a replica that was started again
                 _drop()
-                reached = position()
+                reached = replayed()
+            if reached is None:
+                _drop()  # another server may be the replica by now
+                raise _Behind
             wanted = self._marks.least(time.monotonic()) if least is None else least
             if wanted is None or reached < wanted:
                 raise _Behind

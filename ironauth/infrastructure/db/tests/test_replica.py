@@ -51,14 +51,14 @@ class Server:
         self.replayed: Any = 100
         self.asked = self.primary_asked = 0
         self.replica = Replica({"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}, bound_s=BOUND_S)
-        monkeypatch.setattr(module, "position", self.position)
+        monkeypatch.setattr(module, "replayed", self.position)
 
-    def position(self) -> int:
+    def position(self) -> int | None:
         """Say how far the replica has come, or fail."""
         self.asked += 1
         if isinstance(self.replayed, Exception):
             raise self.replayed
-        return int(self.replayed)
+        return None if self.replayed is None else int(self.replayed)
 
     async def primary_read[T](self, fn: Callable[[], T]) -> Any:
         """Answer as the primary, which knows how far it is."""
@@ -102,6 +102,16 @@ async def test_a_replica_that_is_behind_does_not(server: Server) -> None:
     ]  # fmt: skip
 
 
+async def test_a_server_that_is_no_replica_any_more_does_not(server: Server) -> None:
+    """It was promoted, and has a log of its own that may be longer: the primary answers until there is a replica."""
+    server.replayed = None
+    assert [await server.read() for _ in range(5)] == ["primary"] * 5
+    assert await server.read(least=1) == "primary"
+    server.replayed = 100
+    server.replica._rest_until -= module.BEHIND_S
+    assert await server.read() == "replica"
+
+
 async def test_a_replica_that_is_away_is_tried_by_one_request_in_five_seconds(server: Server) -> None:
     """Whatever the database says is the primary's to answer, and is said in the log once."""
     server.replayed = DatabaseError("connection refused")
@@ -124,7 +134,7 @@ async def test_a_connection_that_died_unused_is_replaced(server: Server) -> None
         return 100
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "position", position)
+        patch.setattr(module, "replayed", position)
         assert await server.read() == "replica"
 
 
