@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from django.db import DEFAULT_DB_ALIAS, models
 from django.db.models import Exists, OuterRef, QuerySet
+from django.utils.translation import gettext_noop as _
 
 from accounts.invitations.models import Invitation
 from accounts.organizations import roles, rules
@@ -19,8 +20,8 @@ from ironauth.infrastructure.db.compiled import CompiledSelect, Param
 
 #: The only order there is of the list of members; part of each cursor.
 MEMBERS_ORDERING: Final = "member -since"
-NO_ORGANIZATION: Final = "There is no organization with this id."
-NO_MEMBER: Final = "There is no member with this id."
+NO_ORGANIZATION: Final = _("There is no organization with this id.")
+NO_MEMBER: Final = _("There is no member with this id.")
 _COLUMNS: Final = ("organization_id", "organization__name", "organization__slug", "role", "created_at")
 _USER: Final = Param("user_id", models.UUIDField())
 _OF_PERSON: Final = CompiledSelect(
