@@ -9,6 +9,7 @@ from django.conf import settings
 from django.contrib.auth.models import Group
 from django.db import DEFAULT_DB_ALIAS
 from django.db.models import QuerySet
+from django.utils.translation import gettext_noop as _
 
 from accounts.access import roles as access_roles
 from accounts.access.rights import ADD_USERS, CHANGE_USERS, Rights, rights_of_user
@@ -32,6 +33,7 @@ from ironauth.infrastructure.core.errors import PermissionDenied
 ORDERING: Final = "invitation -created_at"
 #: Days for which staff see an invitation that nobody has accepted, after its end.
 KEEP: Final = timedelta(days=30)
+NO_INVITATION: Final = _("There is no invitation with this id that waits for an answer.")
 #: Either lets staff give roles; which ones depends on what these grant.
 GIVES_ROLES: Final = (ADD_USERS, CHANGE_USERS)
 

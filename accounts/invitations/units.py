@@ -37,7 +37,6 @@ from ironauth.infrastructure.core.errors import NotFound, PermissionDenied
 from ironauth.infrastructure.core.ids import new_id
 
 NO_ROLES: Final = "Who invites has to hold the rights of a role when the person accepts: give roles afterwards."
-NO_INVITATION: Final = "There is no invitation with this id that waits for an answer."
 
 
 class Invited(NamedTuple):
@@ -224,7 +223,7 @@ def address_of(*, actor_id: uuid.UUID, invitation_id: uuid.UUID) -> str:
     require_may_invite(actor_id=actor_id, roles=[])
     row = Invitation.objects.filter(pk=invitation_id, accepted_at=None, withdrawn_at=None).first()
     if row is None or queries.dead([row]):
-        raise NotFound(NO_INVITATION)
+        raise NotFound(queries.NO_INVITATION)
     return row.email
 
 
@@ -271,5 +270,5 @@ def _locked(invitation_id: uuid.UUID) -> Invitation:
     unanswered = Invitation.objects.filter(accepted_at=None, withdrawn_at=None)
     row = unanswered.select_for_update(of=("self",)).filter(pk=invitation_id).first()
     if row is None or queries.dead([row]):
-        raise NotFound(NO_INVITATION)
+        raise NotFound(queries.NO_INVITATION)
     return row

@@ -297,7 +297,7 @@ def withdraw(*, actor_id: uuid.UUID, organization_id: uuid.UUID, invitation_id: 
     unanswered = Invitation.objects.filter(organization_id=row.pk, accepted_at=None, withdrawn_at=None)
     found = queries.standing(unanswered.filter(pk=invitation_id))
     if not found:
-        raise NotFound("There is no invitation with this id that waits for an answer.")
+        raise NotFound(invitations.NO_INVITATION)
     if not roles.is_over(mine.role, found[0].organization_role):
         raise PermissionDenied(_OTHERS)
     invitations.end(unanswered.filter(pk=invitation_id))

@@ -52,6 +52,7 @@ ROLES: Final[Mapping[str, str]] = {Role.OWNER: _("Owner"), Role.ADMIN: _("Admini
 #: Members on one page.
 PAGE_SIZE: Final = 50
 _UNKNOWN: Final = _("There is no such act. Use one of the buttons.")
+_NO_ROLE: Final = _("Choose one of the roles in the list.")
 #: What is said at the address that somebody invites, by the code of the refusal.
 ABOUT_ADDRESS: Final = {
     AlreadyMember.code: AlreadyMember.detail,
@@ -118,6 +119,8 @@ class OrganizationPage(ProvingPage):
             fields = error.detail if isinstance(error.detail, dict) else {}
             errors = {str(field): [str(reason) for reason in reasons] for field, reasons in fields.items()}
             problem = _UNKNOWN if "item" in errors else ""
+            if "role" in errors:
+                errors["role"] = [_NO_ROLE]
             return await self._page(request, at, refusal=Refusal(name, 400, problem, errors))
         except DomainError as error:
             return await self._refused(request, name, error, at)

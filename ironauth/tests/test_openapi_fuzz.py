@@ -360,7 +360,7 @@ class Server:
             self.organization(label, person)
 
     def organization(self, label: str, person: Values) -> None:
-        """Make an organisation that can do without ``person``, and name the other owner where the path is a member's."""
+        """Make an organisation that can do without ``person``; a path of a member is the other owner's."""
         made = Organization.objects.create(name="Crew", slug=f"crew-{secrets.token_hex(6)}")
         person.update(organization_id=str(made.pk), owner=person["user_id"], role=Role.MEMBER.value, slug="")
         User.objects.filter(pk=person["user_id"]).update(email_verified_at=clock.now())

@@ -14,6 +14,7 @@ from accounts.federation.models import UpstreamProvider
 from ironauth import pages as start_pages
 from ironauth.tests.languages import marked
 from ironauth.tests.languages.marked import Readings
+from ironauth.tests.languages.organization_walk import organizations
 from ironauth.tests.languages.walks import WALKS, Browser
 from tokens.oauth.authorize import pages as authorize_pages
 from tokens.oauth.authorize import responses
@@ -72,7 +73,7 @@ async def test_every_page_is_in_the_readers_language(
     settings.IRONAUTH_EMAIL_VERIFICATION, settings.IRONAUTH_SIGN_UP = "off", "open"
     await UpstreamProvider.objects.all().aupdate(name="Акме")
     browser = Browser(api, readings, settings, provider)
-    for walk in WALKS:
+    for walk in (*WALKS, organizations):
         await walk(browser)
     readings.done(1_000)
     assert templates() - seen == ENGLISH

@@ -107,7 +107,7 @@ class Browser:
         page = await self.get("/account/signin")
         return await self.send(page, "/oauth/signin", email=email, password=password)
 
-    async def press(self, section: str, act: str, item: object = "", **typed: str) -> httpx.Response:
+    async def press(self, section: str, act: str, item: object = "", /, **typed: str) -> httpx.Response:
         """Send the form of an act on the page of a row, and look at what follows."""
         path = f"{HOME}/{section}/{item}" if item else f"{HOME}/{section}"
         mark = form_mark((await self.get(HOME)).text)
