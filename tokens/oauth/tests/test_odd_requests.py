@@ -1,4 +1,4 @@
-"""Requests that nobody sends who has read the specifications: what each is answered, and the paragraph that says so."""
+"""Requests that nobody sends who has read the specifications: what each is answered, with its paragraph."""
 
 import ast
 import re

@@ -22,6 +22,7 @@ REFRESHED: Final = "refreshed"
 REVOKED: Final = "revoked"
 SIGNED_OUT: Final = "signed out"
 TOLD: Final = "told of a sign-out"
+WITHOUT_PKCE: Final = "signed in without PKCE"
 
 
 class Library(NamedTuple):
@@ -58,7 +59,12 @@ class Library(NamedTuple):
     @property
     def steps(self) -> list[str]:
         """What has to pass in ``make clients``."""
-        return sorted([SIGNED_IN, self.refused, *self.more])
+        return sorted([SIGNED_IN, self.refused, *self.more, *([WITHOUT_PKCE] if self.may_be_plain else [])])
+
+    @property
+    def may_be_plain(self) -> bool:
+        """Whether it sends PKCE only when it is told to: then a client of the profile ``oidc`` is tried without."""
+        return self.reason.startswith(PKCE)
 
     @property
     def redirect_uri(self) -> str:
@@ -106,6 +112,11 @@ LIBRARIES: Final = (
     Library(
         "Authlib", "authlib", "python", "default/python/authlib_site.py", _OWN,
         "`code_challenge_method`", PKCE, more=(REFRESHED, REVOKED, SIGNED_OUT),
+    ),
+    Library(
+        "django-allauth", "django-allauth", "python", "default/python/django_allauth_site.py", _OWN,
+        "`OAUTH_PKCE_ENABLED`", PKCE, "/accounts/oidc/ironauth/login/callback/",
+        refused="refused: another browser's answer",
     ),
     Library(
         "mozilla-django-oidc", "mozilla-django-oidc", "python", "default/python/mozilla_django_oidc_site.py", _OWN,

@@ -19,6 +19,7 @@ from tokens.oauth.tests.clients.default.libraries import (
     SIGNED_IN,
     SIGNED_OUT,
     TOLD,
+    WITHOUT_PKCE,
 )
 
 ROOT: Final = CLIENTS.parents[3]
@@ -48,7 +49,9 @@ answers another request, or what came before. In the lines, `issuer` is the addr
 in without TLS: leave it out.
 """
 LEGEND: Final = """*Refresh*: new tokens by the refresh token. *Revoke*: the refresh token is over. *Sign-out*: at
-IronAuth, and back at the application. *Back-channel*: the application hears of a sign-out elsewhere. *No*: the library
+IronAuth, and back at the application. *Back-channel*: the application hears of a sign-out elsewhere. *Without PKCE*:
+sign-in with a client of the profile `oidc` (`--profile oidc`), where the library is told nothing of PKCE. *Not needed*:
+it always sends PKCE, or leaves that to its user. *No*: the library
 has no call for it, or none that follows the standard (social-auth-core revokes by GET and without the secret).
 """
 RESOURCE_SERVER: Final = """`make clients` tries it, too: a token of RS256 is let in, one of Ed25519 and an ID token
@@ -60,10 +63,10 @@ are not. `issuer` in `application.yaml` is the address of your server. The audie
 def table() -> list[str]:
     """Return what each library has passed, as the lines of a table."""
     known = ran.kept()
-    head = ["Library", "Version", "Client", *COLUMNS.values()]
+    head = ["Library", "Version", "Client", *COLUMNS.values(), "Without PKCE"]
     rows = [[one.name, one.version, KINDS[one.public], *(
         "yes" if step in known[one.name]["steps"] else "no" for step in COLUMNS
-    )] for one in LIBRARIES]  # fmt: skip
+    ), "yes" if WITHOUT_PKCE in known[one.name]["steps"] else "not needed"] for one in LIBRARIES]  # fmt: skip
     return [f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows)]
 
 

@@ -14,7 +14,7 @@ from tokens.keys.key_set import Family
 from tokens.keys.units import create_first_keys, rotate
 from tokens.oauth.tests.clients.default import page, ran
 from tokens.oauth.tests.clients.default.judges import JUDGES, Judge
-from tokens.oauth.tests.clients.default.libraries import LIBRARIES, SIGNED_IN, Library
+from tokens.oauth.tests.clients.default.libraries import LIBRARIES, SIGNED_IN, WITHOUT_PKCE, Library
 from tokens.oauth.tests.clients.default.ran import FOLDER, NETWORKS
 from tokens.oauth.tests.clients.mock_oauth2 import installed
 from tokens.oauth.tests.clients.program import GO, converse, go_program, node, own_python
@@ -52,16 +52,26 @@ async def signs_in(provider: Provider, library: Library, *command: str | Path) -
         client = await client_of(provider, library, told)
         whole = FOLDER is not None
         asked = {"issuer": provider.issuer, "redirect_uri": library.redirect_uri, "email": provider.person.email}
-        given: dict[str, Any] = {**asked, **client, "whole": whole, "gone": GONE}
+        given: dict[str, Any] = {**asked, **client, "whole": whole, "gone": GONE, "plain": False}
         if library.name == GO_APART:
             given["clients"] = {"default": client}
         steps = await converse(provider.person, given, *command, told=told)
     if whole:
+        if library.may_be_plain:
+            steps.append(await without_pkce(provider, library, given, *command))
         ran.keep(library.name, library.version, steps)
         by_chromium = library.more if library.public == "spa" else ()  # clients/parties/test_browser.py
         assert sorted({*steps, *by_chromium}) == library.steps, library.name
     else:
         assert steps == [SIGNED_IN, library.refused], library.name
+
+
+async def without_pkce(provider: Provider, library: Library, given: dict[str, Any], *command: str | Path) -> str:
+    """Run a library's program without its option for PKCE, with its profile's client; return the step."""
+    client = await provider.client(**PRESETS["oidc"].initial, redirect_uris=[library.redirect_uri])
+    again = {**given, **client, "plain": True, "clients": {"default": client}}
+    assert await converse(provider.person, again, *command) == [SIGNED_IN], library.name
+    return WITHOUT_PKCE
 
 
 async def choice(provider: Provider) -> None:

@@ -25,6 +25,7 @@ type given struct {
 	Email       string                `json:"email"`
 	Clients     map[string]registered `json:"clients"`
 	Whole       bool                  `json:"whole"`
+	Plain       bool                  `json:"plain"`
 }
 
 var lines = bufio.NewReaderSize(os.Stdin, 1<<16)
@@ -70,6 +71,10 @@ func main() {
 		poll(ctx, provider)
 		return
 	}
+	if with.Plain {
+		plain(ctx, provider, with)
+		return
+	}
 	if with.Whole {
 		whole(ctx, provider, with)
 		return
@@ -78,6 +83,26 @@ func main() {
 		signIn(ctx, provider, with, with.Clients[name])
 		passed(name)
 	}
+}
+
+// plain signs in without PKCE, with a client of the profile oidc.
+func plain(ctx context.Context, provider *oidc.Provider, with given) {
+	client := with.Clients["default"]
+	config := oauth2.Config{
+		ClientID:     client.ClientID,
+		ClientSecret: client.ClientSecret,
+		Endpoint:     provider.Endpoint(),
+		RedirectURL:  with.RedirectURI,
+		Scopes:       []string{oidc.ScopeOpenID, "profile", "email"},
+	}
+	state, nonce := oauth2.GenerateVerifier(), oauth2.GenerateVerifier()
+	say(map[string]string{"visit": config.AuthCodeURL(state, oidc.Nonce(nonce))})
+	var callback string
+	hear(&callback)
+	token, err := config.Exchange(ctx, query(callback).Get("code"))
+	must(err)
+	verified(ctx, provider, client, token, nonce)
+	passed("signed in")
 }
 
 // whole has the default client alone, and hears of a sign-out, too.

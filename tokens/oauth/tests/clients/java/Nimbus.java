@@ -105,6 +105,10 @@ public final class Nimbus {
 
     public static void main(String[] arguments) throws Exception {
         Map<String, Object> given = JSONObjectUtils.parse(HEARD.readLine());
+        if (Boolean.TRUE.equals(given.get("plain"))) {
+            plain(given);
+            return;
+        }
         SignIn first = made(given);
         UserInfo person = first.finish(visit(first.begin()), JWSAlgorithm.RS256);
         if (!given.get("email").equals(person.getEmailAddress())) throw new IllegalStateException("who it is");
@@ -120,6 +124,24 @@ public final class Nimbus {
             return;
         }
         throw new IllegalStateException("another algorithm was not refused");
+    }
+
+    /** Sign in without PKCE, with a client of the profile oidc. */
+    private static void plain(Map<String, Object> given) throws Exception {
+        SignIn with = made(given);
+        var scope = Scope.parse("openid profile email");
+        var request = new AuthenticationRequest.Builder(new ResponseType("code"), scope, with.client, with.redirectUri)
+                .endpointURI(with.provider.getAuthorizationEndpointURI())
+                .state(with.state)
+                .nonce(with.nonce)
+                .build();
+        var answer = AuthenticationResponseParser.parse(visit(request.toURI())).toSuccessResponse();
+        var code = answer.getAuthorizationCode();
+        var tokens = (OIDCTokens) asked(with, new AuthorizationCodeGrant(code, with.redirectUri));
+        var keys = with.provider.getJWKSetURI().toURL();
+        var validator = new IDTokenValidator(with.provider.getIssuer(), with.client, JWSAlgorithm.RS256, keys);
+        validator.validate(tokens.getIDToken(), with.nonce);
+        say("passed", "signed in");
     }
 
     /** Sign in once more; return the tokens. */

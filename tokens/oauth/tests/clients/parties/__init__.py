@@ -1,4 +1,4 @@
 """Relying parties and agents that need more than a program: sites, browsers, MCP servers. `make clients` runs them.
 
-A run of the suite leaves them out (``conftest``): what they need is fetched from registries of other languages.
+A run of the suite has the judges of agents alone (``conftest``): what the others need takes longer to fetch and to run.
 """

@@ -31,6 +31,7 @@ class Site:
         provider: Where its people sign in.
         port: Its port.
         origin: Its address.
+        asked: The last link to the provider.
         answered: Where the provider's last answer led.
     """
 
@@ -38,7 +39,7 @@ class Site:
         self.provider = provider
         self.port = settings_test._free_port()
         self.origin = f"http://127.0.0.1:{self.port}"
-        self.answered = ""
+        self.asked = self.answered = ""
 
     async def client(self, callback: str, gone: str, told: str, *more: str) -> dict[str, str]:
         """Make the site's client by the README's line.
@@ -74,6 +75,7 @@ class Site:
                 return answer
             where = urljoin(str(answer.url), location)
             if where.startswith(self.provider.issuer):
+                self.asked = where
                 where = self.answered = await person.visit(where, ends=re.compile(re.escape(self.origin)))
             answer = await person.browser.get(where)
         raise AssertionError(f"{self.origin} leads round and round: {answer.headers['location']}")

@@ -3,8 +3,11 @@
 import asyncio
 import json
 import re
+import ssl
 import subprocess
 from asyncio.subprocess import PIPE, STDOUT
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,6 +15,8 @@ import httpx
 import pytest
 
 from ironauth import settings_test
+from tokens.clients.documents.tests.test_fetching_live import HOST, Site, certificate
+from tokens.clients.models import OAuthClient
 from tokens.clients.presets import PRESETS
 from tokens.oauth.tests.clients.default import ran
 from tokens.oauth.tests.clients.default.judges import JUDGES, Judge
@@ -24,14 +29,38 @@ pytestmark = pytest.mark.django_db(transaction=True)
 NEWER: Final = 22
 SCOPE: Final = "notes:read"
 STEPS: Final = ["reached", "refused at the other server"]
+BY_DOCUMENT: Final = "reached by a document of its own"
 SUMMARY: Final = re.compile(r"^Total: (\d+) passed, (\d+) failed$", re.MULTILINE)
 
 
 @pytest.fixture
-def server_settings() -> dict[str, str]:
-    """Agents register themselves."""
-    scopes = f"openid,profile,offline_access,{SCOPE}"
-    return {"IRONAUTH_REGISTRATION": "open", "IRONAUTH_REGISTRATION_SCOPES": scopes}
+def server_settings(tmp_path: Path) -> dict[str, str]:
+    """Agents register themselves, or have a document at a server of this machine, which is found by a public name."""
+    made, _ = certificate(tmp_path)
+    return {
+        "IRONAUTH_REGISTRATION": "open",
+        "IRONAUTH_REGISTRATION_SCOPES": f"openid,profile,offline_access,{SCOPE}",
+        "IRONAUTH_CLIENT_DOCUMENTS": "1",
+        "IRONAUTH_CLIENT_DOCUMENT_NETWORKS": ran.NETWORKS,
+        "SSL_CERT_FILE": str(made),
+        "PYTHONPATH": str(PARTIES / "python" / "names"),
+    }
+
+
+@asynccontextmanager
+async def document(folder: Path) -> AsyncIterator[Site]:
+    """Serve the document of an agent."""
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(folder / "cert.pem", folder / "key.pem")
+    site = Site()
+    server = await asyncio.start_server(site.talk, "127.0.0.1", 0, ssl=tls)
+    site.url = f"https://{HOST}:{server.sockets[0].getsockname()[1]}/client.json"
+    grants = ["authorization_code", "refresh_token"]
+    site.says(
+        site.document(client_name="Agent", redirect_uris=["https://app.example.com/callback"], grant_types=grants)
+    )
+    async with server:
+        yield site
 
 
 def judge(name: str) -> Judge:
@@ -39,23 +68,47 @@ def judge(name: str) -> Judge:
     return next(one for one in JUDGES if one.name == name)
 
 
-async def reached(provider: Provider, name: str, *command: str | Path) -> None:
-    """Run a program with two servers that are registered as APIs."""
+async def reached(provider: Provider, name: str, *command: str | Path, more: str | None = None) -> None:
+    """Run a program with two servers that are registered as APIs; ``more``: the address of its document."""
     ports = [settings_test._free_port() for _ in range(2)]
     for port in ports:
         identifier = f"http://127.0.0.1:{port}/mcp"
         await ApiResource.objects.acreate(identifier=identifier, name=f"Notes {port}", scopes=[SCOPE])
-    given: dict[str, Any] = {"issuer": provider.issuer, "ports": ports, "scope": SCOPE}
+    given: dict[str, Any] = {"issuer": provider.issuer, "ports": ports, "scope": SCOPE, "document": more}
     assert await converse(provider.person, given, *command) == STEPS, name
-    ran.keep(name, judge(name).version, STEPS)
+    kept(name, [BY_DOCUMENT] if more else STEPS)
 
 
-async def test_programs_of_others(provider: Provider) -> None:
-    """The official SDKs and FastMCP register, go over our pages, call a tool, and are refused at another server."""
+async def reached_by_document(provider: Provider, folder: Path, name: str, *command: str | Path) -> None:
+    """Run a program that is known by its document: this server has fetched it, and stored a client of that name."""
+    async with document(folder) as site:
+        before = await OAuthClient.objects.filter(origin=OAuthClient.Origin.REGISTERED).acount()
+        await reached(provider, name, *command, more=site.url)
+        assert site.requests
+    row = await OAuthClient.objects.aget(document_url=site.url)
+    assert (row.origin, row.name, row.is_unverified) == (OAuthClient.Origin.DOCUMENT, "Agent", True)
+    assert await OAuthClient.objects.filter(origin=OAuthClient.Origin.REGISTERED).acount() == before
+
+
+def kept(name: str, steps: list[str]) -> None:
+    """Keep what a judge has passed, where `make clients` runs it."""
+    if ran.FOLDER is not None:
+        ran.keep(name, judge(name).version, steps)
+
+
+async def test_programs_of_others(provider: Provider, tmp_path: Path) -> None:
+    """The official SDKs and FastMCP register, go over our pages, call a tool, and are refused at another server.
+
+    So do the SDKs with a client ID metadata document instead.
+    """
     javascript, python = node(PARTIES / "javascript"), own_python("agents", PARTIES / "python")
     await reached(provider, "mcp", python, PARTIES / "python" / "sdk.py")
     await reached(provider, "fastmcp", python, PARTIES / "python" / "fast.py")
     await reached(provider, "@modelcontextprotocol/sdk", javascript, PARTIES / "javascript" / "mcp-sdk.mjs")
+    own = python, PARTIES / "python" / "sdk.py"
+    await reached_by_document(provider, tmp_path, "mcp", *own)
+    own = javascript, PARTIES / "javascript" / "mcp-sdk.mjs"
+    await reached_by_document(provider, tmp_path, "@modelcontextprotocol/sdk", *own)
 
 
 async def test_the_conformance_suite(provider: Provider) -> None:
@@ -85,8 +138,7 @@ async def test_the_conformance_suite(provider: Provider) -> None:
     assert found is not None, said
     assert (status, found[2]) == (0, "0"), said
     assert int(found[1]) > 0, said
-    name = "@modelcontextprotocol/conformance"
-    ran.keep(name, judge(name).version, [f"{found[1]} scenarios passed, {found[2]} failed"])
+    kept("@modelcontextprotocol/conformance", [f"{found[1]} scenarios passed, {found[2]} failed"])
 
 
 def newer_node() -> str:

@@ -5,7 +5,7 @@ import pytest
 from ironauth import settings_test
 from tokens.clients.presets import PRESETS
 from tokens.oauth.tests.clients.default import ran
-from tokens.oauth.tests.clients.default.libraries import LIBRARIES
+from tokens.oauth.tests.clients.default.libraries import LIBRARIES, SIGNED_IN, WITHOUT_PKCE
 from tokens.oauth.tests.clients.program import PARTIES, converse, node
 from tokens.oauth.tests.clients.provider import Provider
 
@@ -25,6 +25,11 @@ async def test_libraries_of_javascript(provider: Provider) -> None:
             else:
                 client = await provider.default_client(uri)
             given = {"issuer": provider.issuer, "redirect_uri": uri, "email": provider.person.email, **client}
-            steps = await converse(provider.person, given, command, library.source)
+            steps = await converse(provider.person, {**given, "plain": False}, command, library.source)
+            if library.may_be_plain:
+                plain = await provider.client(**PRESETS["oidc"].initial, redirect_uris=[uri])
+                again = await converse(provider.person, {**given, **plain, "plain": True}, command, library.source)
+                assert again == [SIGNED_IN], library.name
+                steps.append(WITHOUT_PKCE)
             ran.keep(library.name, library.version, steps)
             assert sorted(steps) == library.steps, library.name

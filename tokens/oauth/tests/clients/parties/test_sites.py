@@ -12,8 +12,9 @@ import pytest
 
 from ironauth import settings_test
 from ironauth.tests.docs.shell import found, running, shell
+from tokens.clients.presets import PRESETS
 from tokens.oauth.tests.clients.default import ran
-from tokens.oauth.tests.clients.default.libraries import LIBRARIES, REVOKED, Library
+from tokens.oauth.tests.clients.default.libraries import LIBRARIES, REVOKED, WITHOUT_PKCE, Library
 from tokens.oauth.tests.clients.mock_oauth2 import installed
 from tokens.oauth.tests.clients.parties import debian
 from tokens.oauth.tests.clients.parties.site import REFRESH_TOKEN, Site, walked
@@ -106,13 +107,10 @@ async def test_mod_auth_openidc(provider: Provider) -> None:
     apache = await asyncio.to_thread(debian.apache)
     site, library = Site(provider), known("mod_auth_openidc")
     client = await site.client(library.callback, "/signed-out", f"{library.callback}?logout=backchannel")
-    folder = settings_test.RUN_FOLDER / f"apache-{site.port}"  # who serves is nobody, and has to read it
-    folder.mkdir(mode=0o711)
-    (folder / "pages").mkdir(mode=0o755)
-    for page in ("me", "signed-out"):
-        (folder / "pages" / page).write_text(page, encoding="utf-8")
+    configuration = (HERE / "apache" / "site.conf").read_text(encoding="utf-8")
+    folder = folder_of(site, configuration)
     own = {"FOLDER": str(folder), "PASSPHRASE": secrets.token_urlsafe(32), **apache.variables, **told(site, client)}
-    command = f"exec {apache.program} -X -f {HERE / 'apache' / 'site.conf'}"
+    command = f"exec {apache.program} -X -f {folder}/site.conf"
     leave = f"/redirect?logout={site.origin}/signed-out"
     with running(command, folder, site.port, **own):
         refresh = f"/redirect?refresh={site.origin}/me&access_token={{token}}"
@@ -124,5 +122,24 @@ async def test_mod_auth_openidc(provider: Provider) -> None:
             answer = await asking.post("/oauth/token", data=asked, auth=(client["client_id"], client["client_secret"]))
         assert answer.json()["error"] == "invalid_grant"
         steps.append(REVOKED)
+    site = Site(provider)
+    plain = {**PRESETS["oidc"].initial, "redirect_uris": [site.origin + library.callback]}
+    folder = folder_of(site, configuration.replace("OIDCPKCEMethod S256\n", ""))
+    own |= {"FOLDER": str(folder), **told(site, await provider.client(**plain))}
+    with running(f"exec {apache.program} -X -f {folder}/site.conf", folder, site.port, **own):
+        await site.sign_in()
+        assert "code_challenge" not in site.asked
+        steps.append(WITHOUT_PKCE)
     ran.keep(library.name, apache.version, steps)
     assert sorted(steps) == library.steps
+
+
+def folder_of(site: Site, configuration: str) -> Path:
+    """Make a folder of Apache's pages and configuration, which the user who serves, nobody, may read."""
+    folder = settings_test.RUN_FOLDER / f"apache-{site.port}"
+    folder.mkdir(mode=0o711)
+    (folder / "pages").mkdir(mode=0o755)
+    for page in ("me", "signed-out"):
+        (folder / "pages" / page).write_text(page, encoding="utf-8")
+    (folder / "site.conf").write_text(configuration, encoding="utf-8")
+    return folder

@@ -1,5 +1,6 @@
 """A Django site in memory, for the libraries that are applications of Django."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import django
@@ -11,7 +12,7 @@ from django.test import Client
 SITE = "app.example.com"
 
 
-def begin(applications: list[str], backend: str, **more: Any) -> None:
+def begin(applications: list[str], backend: str, middleware: Sequence[str] = (), **more: Any) -> None:
     """Set the site up, its database in memory."""
     settings.configure(
         SECRET_KEY="of a test",
@@ -22,6 +23,14 @@ def begin(applications: list[str], backend: str, **more: Any) -> None:
         MIDDLEWARE=[
             "django.contrib.sessions.middleware.SessionMiddleware",
             "django.contrib.auth.middleware.AuthenticationMiddleware",
+            *middleware,
+        ],
+        TEMPLATES=[
+            {
+                "BACKEND": "django.template.backends.django.DjangoTemplates",
+                "APP_DIRS": True,
+                "OPTIONS": {"context_processors": ["django.template.context_processors.request"]},
+            }
         ],
         AUTHENTICATION_BACKENDS=[backend],
         ROOT_URLCONF="__main__",  # the program, with its urlpatterns
@@ -33,12 +42,17 @@ def begin(applications: list[str], backend: str, **more: Any) -> None:
 
 def signed_in(start: str, *, by_form: bool = False) -> str:
     """Sign in from an address of the site; return the email address of who is signed in there then."""
-    from django.contrib.auth import get_user
-
     browser = Client(headers={"host": SITE})
     sent = (browser.post if by_form else browser.get)(start, secure=True)
     back = visit(sent["location"])
     browser.get(back.removeprefix(f"https://{SITE}"), secure=True)
+    return who(browser)
+
+
+def who(browser: Client) -> str:
+    """Return the email address of who is signed in with a browser."""
+    from django.contrib.auth import get_user
+
     request = type("Request", (), {"session": browser.session})()
     user = get_user(request)
     return str(user.email) if user.is_authenticated else "nobody"

@@ -22,6 +22,7 @@ type given struct {
 	Email        string `json:"email"`
 	Whole        bool   `json:"whole"`
 	Gone         string `json:"gone"`
+	Plain        bool   `json:"plain"`
 }
 
 var lines = bufio.NewReader(os.Stdin)
@@ -119,12 +120,33 @@ func whole(ctx context.Context, with given) {
 	say("passed", "signed out")
 }
 
+// plain signs in without PKCE, with a client of the profile oidc.
+func plain(ctx context.Context, party rp.RelyingParty, with given) {
+	say("visit", rp.AuthURL(oauth2.GenerateVerifier(), party))
+	var callback string
+	hear(&callback)
+	answer, err := url.Parse(callback)
+	must(err)
+	tokens, err := rp.CodeExchange[*oidc.IDTokenClaims](ctx, answer.Query().Get("code"), party)
+	must(err)
+	who, err := rp.Userinfo[*oidc.UserInfo](ctx, tokens.AccessToken, tokens.TokenType, tokens.IDTokenClaims.Subject, party)
+	must(err)
+	if who.Email != with.Email {
+		must(fmt.Errorf("somebody else: %+v", who))
+	}
+	say("passed", "signed in")
+}
+
 func main() {
 	var with given
 	hear(&with)
 	ctx := context.Background()
 	party, err := provider(ctx, with.Issuer, with.ClientID, with.ClientSecret, with.RedirectURI)
 	must(err)
+	if with.Plain {
+		plain(ctx, party, with)
+		return
+	}
 	who, err := signedIn(ctx, party)
 	must(err)
 	if who.Email != with.Email {

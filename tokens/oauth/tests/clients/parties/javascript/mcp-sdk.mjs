@@ -13,7 +13,7 @@ import { createRemoteJWKSet, jwtVerify } from "jose";
 import { z } from "zod";
 import { assert, passed, run, visit } from "../../javascript/conversation.mjs";
 
-await run(async ({ issuer, ports, scope }) => {
+await run(async ({ issuer, ports, scope, document }) => {
   const keys = createRemoteJWKSet(new URL(`${issuer}/.well-known/jwks.json`));
   const oauthMetadata = await (await fetch(`${issuer}/.well-known/oauth-authorization-server`)).json();
 
@@ -50,6 +50,7 @@ await run(async ({ issuer, ports, scope }) => {
   const kept = {};
   let code;
   const authProvider = {
+    clientMetadataUrl: document,
     redirectUrl: "https://app.example.com/callback",
     clientMetadata: {
       client_name: "Agent", redirect_uris: ["https://app.example.com/callback"], token_endpoint_auth_method: "none",
@@ -72,6 +73,7 @@ await run(async ({ issuer, ports, scope }) => {
   await client.connect(new StreamableHTTPClientTransport(first, { authProvider }));
   const { content } = await client.callTool({ name: "add", arguments: { a: 2, b: 3 } });
   assert(content[0].text === "5", JSON.stringify(content));
+  assert(!document || kept.client.client_id === document, JSON.stringify(kept.client));
   passed("reached");
   const headers = {
     authorization: `Bearer ${kept.tokens.access_token}`, "content-type": "application/json",

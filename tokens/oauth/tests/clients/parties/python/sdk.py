@@ -80,7 +80,10 @@ async def main() -> None:
         client_name="Agent", redirect_uris=["https://app.example.com/callback"], token_endpoint_auth_method="none",
         grant_types=["authorization_code", "refresh_token"], response_types=["code"],
     )  # fmt: skip
-    auth = OAuthClientProvider(first, metadata, storage, browser.redirect, browser.callback)
+    document = given.get("document")
+    auth = OAuthClientProvider(
+        first, metadata, storage, browser.redirect, browser.callback, client_metadata_url=document
+    )
     async with (
         httpx2.AsyncClient(auth=auth, timeout=30) as http,
         Client(streamable_http_client(first, http_client=http)) as client,
@@ -90,6 +93,7 @@ async def main() -> None:
         assert answer.content[0].text == "5"
         passed("reached")
     assert scope in storage.tokens.scope.split()
+    assert document in (None, storage.client.client_id)
     await refused(second, storage.tokens.access_token)
 
 
