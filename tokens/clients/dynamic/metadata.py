@@ -79,8 +79,9 @@ def client_of(
         raise InvalidClientMetadata
     fields = _fields(said, methods)
     told = fields["backchannel_logout_uri"]
-    if told and (client is None or told != client.backchannel_logout_uri) and (problem := addresses.problem_of(told)):
-        raise InvalidClientMetadata(_ascii(f"backchannel_logout_uri: {problem}"))
+    is_new = bool(told) and (client is None or told != client.backchannel_logout_uri)
+    if is_new and (refused := addresses.problem_of(told)):
+        raise InvalidClientMetadata(_ascii(f"backchannel_logout_uri: {refused}"))
     if client is None:
         initial = profiles.initial(OAuthClient.Profile.AGENT)
         client = OAuthClient(**{**initial, "origin": OAuthClient.Origin.REGISTERED, **fields})

@@ -8,6 +8,7 @@ from asgiref.sync import sync_to_async
 from pytest_django import Settings
 
 from ironauth.infrastructure.core import clock
+from ironauth.infrastructure.db.unit_of_work import database
 from tokens.clients import rules
 from tokens.clients.documents import queries as documents
 from tokens.clients.dynamic.tests.test_registration import (
@@ -136,7 +137,7 @@ async def test_a_document_says_so_too(settings: Settings) -> None:
     client = await described(url, said)
     assert client is not None
     assert (client.backchannel_logout_uri, client.unverified) == (TOLD, True)
-    await sync_to_async(documents.keep)(client)
+    await database().write(documents.keep, client)
     row = await OAuthClient.objects.aget(document_url=url)
     assert row.backchannel_logout_uri == TOLD
     await OAuthClient.objects.filter(pk=row.pk).aupdate(verified_at=clock.now())
