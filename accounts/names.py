@@ -1,11 +1,14 @@
-"""A person's display name: what is accepted and how it is stored."""
+"""Names that people read, of persons, applications and APIs: what is accepted and how it is stored."""
 
 import re
 import unicodedata
+from collections.abc import Iterable
 from typing import Final
 
 from django.core.exceptions import ValidationError
 from django.utils.translation import gettext
+
+from ironauth.infrastructure.core.errors import FieldError
 
 MAX_LENGTH: Final = 150  # characters; as Django's own name fields
 # Characters before NFC: no character of a name has a longer decomposition than four.
@@ -54,3 +57,21 @@ def validate(name: str) -> None:
         raise ValidationError(message, code="name_character")
     if is_unseen(name):
         raise ValidationError(gettext("Nothing of this name can be seen: type letters."), code="name_unseen")
+
+
+def problems_of(name: str, *, most: int, noun: str) -> Iterable[FieldError]:
+    """Find what is wrong with the name of something that staff register, in its field ``name``.
+
+    Args:
+        name: As it would be stored.
+        most: Characters that it may have.
+        noun: What has the name.
+    """
+    try:
+        validate(name)
+    except ValidationError as refused:
+        yield FieldError("name", refused.code or "invalid", refused.messages[0])
+        return
+    if not 1 <= len(name) <= most or name != normalise(name):
+        message = f"A name has 1 to {most} characters: type what people know the {noun} by."
+        yield FieldError("name", "name", message)

@@ -2,7 +2,7 @@
 
 import uuid
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from django.conf import settings
@@ -40,6 +40,14 @@ MOST_NETWORKS: Final = 3  # of the last tries; each may cost two queries
 MOST_TRIES: Final = 50  # looked at for their networks
 TOLD_FROM: Final = 3  # wrong passwords since the last sign-in; fewer are everybody's
 MOST_FAILURES: Final = 1_000  # failures looked at; beyond it the figures are the least there were
+
+
+class _Wait(NamedTuple):
+    """Until when a try has to wait, whether no more tries follow until then, and after how many failures."""
+
+    until: datetime
+    is_end: bool
+    failures: int
 
 
 def verdict_of(user_id: uuid.UUID) -> Verdict:
@@ -132,31 +140,35 @@ def _how(user: User) -> str:
 
 def _lockout(user: User) -> Verdict | None:
     """Return which count of failures makes a stranger's next try wait; a device that is known has counts of its own."""
-    found = _waits(throttling.sign_in_keys(user.email, throttling.UNKNOWN))
-    if found is not None:
-        until, is_end, count = found
-        code = Code.LOCKED_OUT if is_end else Code.MUST_WAIT
-        failures, networks = _failures(user.pk, Event.SIGN_IN)
-        wrong = _tries(user)
-        told = f"{max(failures, count)} {wrong}" + (f" from {networks} networks" if networks > 1 else "")
-        words = (
-            f"Cannot sign in from a new device: {told}. A password reset, or forgiving the failures, ends it."
-            if is_end
-            else f"Must wait until {_time(until)} on a new device: {told}."
-        )
-        failures = max(failures, count)
-        return _verdict(code, words, until=until, failures=failures, networks=networks, more=_NEW_DEVICE)
-    found = _waits(throttling.second_factor_keys(user.pk))
-    if found is None:
-        return None
-    until, is_end, count = found
-    code = Code.SECOND_FACTOR_LOCKED_OUT if is_end else Code.SECOND_FACTOR_MUST_WAIT
-    words = (
-        f"Locked out by the second factor: {count} wrong codes. A recovery code or a passkey signs in."
-        if is_end
-        else f"Must wait until {_time(until)}: {count} wrong codes of the second factor."
-    )
-    return _verdict(code, words, until=until, failures=count)
+    wait = _wait(throttling.sign_in_keys(user.email, throttling.UNKNOWN))
+    if wait is not None:
+        return _first_factor_waits(user, wait)
+    wait = _wait(throttling.second_factor_keys(user.pk))
+    return None if wait is None else _second_factor_waits(wait)
+
+
+def _first_factor_waits(user: User, wait: _Wait) -> Verdict:
+    in_trail, networks = _failures(user.pk, Event.SIGN_IN)
+    failures = max(in_trail, wait.failures)
+    told = f"{failures} {_tries(user)}" + (f" from {networks} networks" if networks > 1 else "")
+    if wait.is_end:
+        code = Code.LOCKED_OUT
+        words = f"Cannot sign in from a new device: {told}. A password reset, or forgiving the failures, ends it."
+    else:
+        code = Code.MUST_WAIT
+        words = f"Must wait until {_time(wait.until)} on a new device: {told}."
+    return _verdict(code, words, until=wait.until, failures=failures, networks=networks, more=_NEW_DEVICE)
+
+
+def _second_factor_waits(wait: _Wait) -> Verdict:
+    told = f"{wait.failures} wrong codes"
+    if wait.is_end:
+        code = Code.SECOND_FACTOR_LOCKED_OUT
+        words = f"Locked out by the second factor: {told}. A recovery code or a passkey signs in."
+    else:
+        code = Code.SECOND_FACTOR_MUST_WAIT
+        words = f"Must wait until {_time(wait.until)}: {told} of the second factor."
+    return _verdict(code, words, until=wait.until, failures=wait.failures)
 
 
 def _wrong_lately(user: User) -> dict[str, Any]:
@@ -211,16 +223,16 @@ def _tries(user: User) -> str:
     return f"{none}, or with wrong mailed codes" if settings.IRONAUTH_SIGN_IN_BY_EMAIL else none
 
 
-def _waits(keys: LockoutKeys) -> tuple[datetime, bool, int] | None:
-    """Return until when a try has to wait, whether that is the end of the count, and how many failures there were."""
+def _wait(keys: LockoutKeys) -> _Wait | None:
+    """Return what makes the next try of these keys wait; None where nothing does."""
     row = ThrottleFailures.objects.filter(key=keys.account.key).first()
     if row is None or row.known_until:
         return None
     if row.failures >= min(keys.account.most, MAX_FAILURES):
-        return datetime.fromtimestamp(row.expires_at, UTC), True, row.failures
+        return _Wait(datetime.fromtimestamp(row.expires_at, UTC), is_end=True, failures=row.failures)
     if row.retry_at <= clock.unix():
         return None
-    return datetime.fromtimestamp(row.retry_at, UTC), False, row.failures
+    return _Wait(datetime.fromtimestamp(row.retry_at, UTC), is_end=False, failures=row.failures)
 
 
 def _failures(user_id: uuid.UUID, event: Event) -> tuple[int, int]:

@@ -12,7 +12,6 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from django.conf import settings
-from django.core.exceptions import ValidationError
 from django.db.models import TextChoices
 
 from accounts import names
@@ -70,7 +69,7 @@ def problems_of(client: OAuthClient) -> list[FieldError]:
     APIs.
     """
     found = [
-        *_named(client),
+        *names.problems_of(client.name, most=NAME_CHARACTERS, noun="application"),
         *_chosen(client),
         *_grants(client),
         *_scopes(client),
@@ -122,18 +121,6 @@ def scopes_for(grants: Iterable[str]) -> list[str]:
 
 def _problem(field: str, code: str, message: str) -> FieldError:
     return FieldError(field=field, code=code, message=message)
-
-
-def _named(client: OAuthClient) -> Iterable[FieldError]:
-    try:
-        names.validate(client.name)
-    except ValidationError as refused:
-        yield _problem("name", refused.code or "invalid", refused.messages[0])
-        return
-    if not 1 <= len(client.name) <= NAME_CHARACTERS or client.name != names.normalise(client.name):
-        yield _problem(
-            "name", "name", f"A name has 1 to {NAME_CHARACTERS} characters: type what people know the application by."
-        )
 
 
 def _chosen(client: OAuthClient) -> Iterable[FieldError]:

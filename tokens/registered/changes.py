@@ -15,8 +15,8 @@ def create[Row: Registered](kind: Kind[Row, Any], row: Row, *, actor_id: UUID | 
     """Store a new row.
 
     Args:
-        kind: What it is.
-        row: It, judged.
+        kind: The row's kind.
+        row: The row, judged.
         actor_id: Who does it; None for a command.
 
     Raises:
@@ -33,8 +33,8 @@ def change[Row: Registered](
     """Store changed ``fields``.
 
     Args:
-        kind: What it is.
-        row: It, with the new values set, judged.
+        kind: The row's kind.
+        row: The row with the new values set, judged.
         fields: The names of the fields that were set, for the trail.
         actor_id: Who does it; None for a command.
     """
@@ -50,8 +50,8 @@ def delete[Row: Registered](kind: Kind[Row, Any], row: Row, *, actor_id: UUID | 
     """Delete a row.
 
     Args:
-        kind: What it is.
-        row: It.
+        kind: The row's kind.
+        row: The row.
         actor_id: Who does it; None for a command.
     """
     audit.record(kind.deleted, actor_id=actor_id, details=kind.told(row))

@@ -1,6 +1,7 @@
-"""What is particular to one kind of registered things: its table, rights, rules and words.
+"""What is particular to one kind of things that staff register: table, rights, rules and words.
 
-What is done to them is written once for all kinds, in the modules beside this one.
+What is done to them is written once for all kinds: `units` and `services` for the API, `admin` for its pages, `command`
+for scripts. All three store and record by `changes`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,8 +18,8 @@ class Registered(models.Model):
     """A row that staff register.
 
     Attributes:
-        identifier: What clients name it by; it never changes, since grants and tokens have it.
-        active: Without it, it is as if it were not registered.
+        identifier: What clients name it by. It never changes, since grants and tokens have it.
+        active: Without it the row counts as not registered.
     """
 
     identifier: Any
@@ -33,7 +34,7 @@ class Shown(Protocol):
 
     @property
     def identifier(self) -> str:
-        """Of the row."""
+        """Return that of the row."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,20 +42,20 @@ class Kind[Row: Registered, Out: Shown]:
     """One kind of things that staff register.
 
     Args:
-        model: Its table.
-        out: What the API says of a row: a struct whose fields are some of the row's.
-        word: What the log calls one.
-        rights: The right that each method of HTTP needs.
-        created: The event of a new row. Those of the trail are those of the log.
+        model: The table.
+        out: What the API says of a row: a struct whose fields have the names of the row's.
+        word: The name of the log's field with the identifier of a row.
+        rights: The right that each HTTP method needs.
+        created: The event of a new row, in the trail and in the log.
         changed: The event of a change.
         deleted: The event of a deletion.
-        told: Returns what each event says of the row.
-        changeable: The fields that may change.
-        most: How many a list has at most.
-        missing: What is said to those who ask for one that there is not.
-        taken: What is said to those whose identifier is registered already.
-        problems_of: Returns what is wrong with a row that is not stored yet, each with its remedy.
-        tidied: Returns values that were sent as they are stored.
+        told: Returns what every event says of the row.
+        changeable: The fields that may change, in the order in which the command prints them.
+        most: Rows in a list of the API.
+        missing: The message where no row has the id.
+        taken: The message where another row has the identifier.
+        problems_of: Returns what is wrong with a row before it is stored, each with its remedy.
+        tidied: Returns sent values in the form in which they are stored.
     """
 
     model: type[Row]

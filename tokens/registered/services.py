@@ -17,7 +17,7 @@ from tokens.registered.kind import Kind, Registered, Shown
 
 
 def edited(kind: Kind[Any, Any]) -> Edited:
-    """Return a row as ``read`` shows it, for changes under a condition."""
+    """Return what changes of one row under a condition need; ``read`` shows the same."""
     return Edited(show=partial(units.shown_row, kind), lock=partial(units.lock, kind))
 
 
@@ -25,7 +25,7 @@ async def list_all[Row: Registered, Out: Shown](kind: Kind[Row, Out], *, actor_i
     """Return the rows in their order.
 
     Args:
-        kind: What they are.
+        kind: The kind of the rows.
         actor_id: The member of staff, or the machine.
 
     Raises:
@@ -38,9 +38,9 @@ async def read[Row: Registered, Out: Shown](kind: Kind[Row, Out], *, actor_id: U
     """Return one row.
 
     Args:
-        kind: What it is.
+        kind: The row's kind.
         actor_id: The member of staff, or the machine.
-        row_id: Its id.
+        row_id: The row.
 
     Raises:
         PermissionDenied: The caller may not see it.
@@ -55,9 +55,9 @@ async def create[Row: Registered, Out: Shown](
     """Register a row.
 
     Args:
-        kind: What it is.
+        kind: The row's kind.
         actor_id: The member of staff, or the machine.
-        values: Its fields, as they were sent.
+        values: The fields that were sent.
 
     Raises:
         PermissionDenied: The caller may not.
@@ -77,10 +77,10 @@ async def change[Row: Registered, Out: Shown](
     """Change the fields of a row that are sent.
 
     Args:
-        kind: What it is.
+        kind: The row's kind.
         actor_id: The member of staff, or the machine.
-        row_id: Its id.
-        values: Its fields, as they were sent.
+        row_id: The row.
+        values: The fields that were sent.
 
     Raises:
         NotFound: There is none with this id.
@@ -96,9 +96,9 @@ async def delete(kind: Kind[Any, Any], *, actor_id: UUID, row_id: UUID) -> None:
     """Delete a row.
 
     Args:
-        kind: What it is.
+        kind: The row's kind.
         actor_id: The member of staff, or the machine.
-        row_id: Its id.
+        row_id: The row.
 
     Raises:
         NotFound: There is none with this id.

@@ -22,8 +22,8 @@ def shown_row[Row: Registered, Out: Shown](kind: Kind[Row, Out], row_id: UUID) -
     """Return one row. One query.
 
     Args:
-        kind: What it is.
-        row_id: Its id.
+        kind: The row's kind.
+        row_id: The row.
 
     Raises:
         NotFound: There is none with this id.
@@ -35,8 +35,8 @@ def lock[Row: Registered](kind: Kind[Row, Any], row_id: UUID) -> Row:
     """Return one row, locked until the transaction ends.
 
     Args:
-        kind: What it is.
-        row_id: Its id.
+        kind: The row's kind.
+        row_id: The row.
 
     Raises:
         NotFound: There is none with this id.
@@ -48,9 +48,9 @@ def create[Row: Registered, Out: Shown](kind: Kind[Row, Out], *, actor_id: UUID,
     """Register a row.
 
     Args:
-        kind: What it is.
+        kind: The row's kind.
         actor_id: The member of staff, or the machine.
-        values: Its fields, as they were sent.
+        values: The fields that were sent.
 
     Raises:
         PermissionDenied: The caller may not.
@@ -70,10 +70,10 @@ def change[Row: Registered, Out: Shown](
     """Change the fields that are sent; one that keeps its value is no change and leaves no trace in the trail.
 
     Args:
-        kind: What it is.
+        kind: The row's kind.
         actor_id: The member of staff, or the machine.
-        row_id: Of the row; it is locked until the transaction ends.
-        values: Its fields, as they were sent.
+        row_id: The row; locked until the transaction ends.
+        values: The fields that were sent.
 
     Raises:
         NotFound: There is none with this id.
@@ -96,9 +96,9 @@ def delete(kind: Kind[Any, Any], *, actor_id: UUID, row_id: UUID) -> None:
     """Delete a row.
 
     Args:
-        kind: What it is.
+        kind: The row's kind.
         actor_id: The member of staff, or the machine.
-        row_id: Its id.
+        row_id: The row.
 
     Raises:
         NotFound: There is none with this id.

@@ -5,7 +5,6 @@ from collections.abc import Iterable
 from typing import Final
 
 from django.conf import settings
-from django.core.exceptions import ValidationError
 
 from accounts import names
 from accounts.access.scopes import SCOPES as ADMINISTRATION
@@ -29,7 +28,13 @@ def problems_of(resource: ApiResource) -> list[FieldError]:
 
     1 query for the identifier of a new one, 1 for an algorithm other than Ed25519.
     """
-    return [*_identifier(resource), *_named(resource), *_scopes(resource), *_signed(resource), *_lifetime(resource)]
+    return [
+        *_identifier(resource),
+        *names.problems_of(resource.name, most=NAME_CHARACTERS, noun="API"),
+        *_scopes(resource),
+        *_signed(resource),
+        *_lifetime(resource),
+    ]
 
 
 def _problem(field: str, code: str, message: str) -> FieldError:
@@ -42,18 +47,6 @@ def _identifier(resource: ApiResource) -> Iterable[FieldError]:
         yield _problem("identifier", "identifier", problem)
     elif ApiResource.objects.filter(identifier=resource.identifier).exclude(pk=resource.pk).exists():
         yield _problem("identifier", "taken", TAKEN)
-
-
-def _named(resource: ApiResource) -> Iterable[FieldError]:
-    try:
-        names.validate(resource.name)
-    except ValidationError as refused:
-        yield _problem("name", refused.code or "invalid", refused.messages[0])
-        return
-    if not 1 <= len(resource.name) <= NAME_CHARACTERS or resource.name != names.normalise(resource.name):
-        yield _problem(
-            "name", "name", f"A name has 1 to {NAME_CHARACTERS} characters: type what people know the API by."
-        )
 
 
 def _scopes(resource: ApiResource) -> Iterable[FieldError]:

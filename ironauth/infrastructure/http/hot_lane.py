@@ -46,7 +46,7 @@ _PERSONAL_FIELDS = frozenset({b"set-cookie", b"vary"})
 #: How such an answer is sent is the server's to say.
 _CONNECTION_FIELDS = frozenset({b"connection", b"transfer-encoding"})
 
-Fields = tuple[tuple[bytes, bytes], ...]
+type Fields = tuple[tuple[bytes, bytes], ...]
 
 
 class _Part(msgspec.Struct, frozen=True, gc=False):
@@ -55,9 +55,6 @@ class _Part(msgspec.Struct, frozen=True, gc=False):
     fields: Fields
     lines: bytes
     is_shared: bool = False
-
-
-_shared: dict[Hashable, Any] = {}
 
 
 class _Answer(msgspec.Struct, frozen=True, gc=False):
@@ -125,12 +122,16 @@ class Questions(Protocol):
 
 
 class HotLane:
-    """Answers GET and HEAD of ``paths`` for tokens seen before; hands everything else to ``application``.
+    """Answers requests that were answered before; hands everything else to ``application``, the API lane.
 
-    ``answers_of(token)`` returns the answers to a verified token, the same dict as long as the token stands for the
-    same, or None for a token that is not good now. ``keep(token, request, answer, size)`` adds one to them, with the
-    bytes that it takes. Both are synchronous and free of I/O. At a path of ``header_paths``, which are among ``paths``,
-    a cookie is no credential. ``forms`` are the paths that take a POST.
+    Args:
+        paths: Whose GET and HEAD are answered for tokens seen before.
+        answers_of: Returns the answers to a verified token: the same dict as long as the token stands for the same;
+            None for a token that is not good now. Free of I/O, as ``keep``.
+        keep: Adds an answer to those of a token; the last argument is the bytes that it takes.
+        cookie_name: Returns the name of the cookie that may hold the token.
+        header_paths: Those of ``paths`` at which a cookie is no credential.
+        forms: Paths that take a POST, with who keeps the answers to its forms.
     """
 
     def __init__(
@@ -148,10 +149,10 @@ class HotLane:
         self._paths = paths
         self._header_paths = header_paths
         self._answers_of = answers_of
-        self._keep_for = keep
+        self._keep = keep
         self._cookie_name = cookie_name
         self._forms = forms or {}
-        self._recorder = metrics.recorder
+        self._metrics = metrics.recorder
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer from memory, or let the application answer and remember it."""
@@ -164,7 +165,7 @@ class HotLane:
             return
         started = time.perf_counter_ns()
         token, incoming_id = found
-        request = (scope["method"], scope["path"] + _question(scope), _scheme(scope))
+        request = (scope["method"], scope["path"] + _asked_scopes(scope), _scheme(scope))
         answers = self._answers_of(token)
         if answers is None:
             await self.application(scope, receive, send)
@@ -174,7 +175,7 @@ class HotLane:
             recorder = _Recorder(send)
             await self.application(scope, receive, recorder)
             if self._answers_of(token) is answers:  # good before, and still the same afterwards
-                self._keep(token, recorder.answer(), answers, request, scope)
+                self._remember(token, recorder.answer(), answers, request, scope)
             return
         await self._repeat(answer, incoming_id, started, scope, send)
 
@@ -227,19 +228,21 @@ class HotLane:
             took_ms = took_ns / 1_000_000
             logs.access(scope["method"], scope["path"], answer.status, took_ms, client_address(scope), request_id)
 
-    def _keep(self, token: bytes, answer: _Answer | None, answers: Answers, request: _Request, scope: Scope) -> None:
+    def _remember(
+        self, token: bytes, answer: _Answer | None, answers: Answers, request: _Request, scope: Scope
+    ) -> None:
         """Keep the answer to ``request``, if there is one that may be given again."""
         if answer is None or len(answers) >= MAX_ANSWERS:
             return
         answer = self._counted(answer, scope)
         shared = request if "?" in request[1] else _share(request)
-        self._keep_for(token, shared, answer, answer.size)
+        self._keep(token, shared, answer, answer.size)
 
     def _counted(self, answer: _Answer, scope: Scope) -> _Answer:
         """Return the answer with where it is counted each time that it is given again."""
-        if self._recorder is None:
+        if self._metrics is None:
             return answer
-        tally = self._recorder.request_tally(scope["method"], scope["path"], "hot", answer.status)
+        tally = self._metrics.request_tally(scope["method"], scope["path"], "hot", answer.status)
         return msgspec.structs.replace(answer, tally=tally)
 
     def _credential(self, scope: Scope) -> tuple[bytes, str | None] | None:
@@ -354,8 +357,8 @@ def _scheme(scope: Scope) -> str:
     return scheme
 
 
-def _question(scope: Scope) -> str:
-    """Return the part of the address, apart from its path, that the answer depends on: a query that names a scope."""
+def _asked_scopes(scope: Scope) -> str:
+    """Return the query of an address where it names a scope, since the answer depends on it; else ""."""
     query: bytes = scope.get("query_string", b"")
     return f"?{query.decode('ascii')}" if query and b"scope" in unquote_to_bytes(query) else ""
 
@@ -369,6 +372,10 @@ def _part(fields: Fields) -> _Part:
         return shared if shared in _shared else part
     shared_fields = tuple(field if field[0] in personal else _share(field) for field in fields)
     return msgspec.structs.replace(part, fields=shared_fields)
+
+
+#: Fields, parts of heads and requests that several answers hold: each is in memory once.
+_shared: dict[Hashable, Any] = {}
 
 
 def _share[Shared: Hashable](value: Shared) -> Shared:

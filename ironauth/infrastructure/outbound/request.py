@@ -26,14 +26,23 @@ class ExchangeFailedError(Exception):
 
 
 class Exchange:
-    """One request to ``url`` and its answer; each step takes at most ``limit_s`` seconds, the answer ``longest`` bytes.
+    """One request and its answer. It blocks: run it on a thread, and call ``cut`` when its time is over.
 
-    The caller that waits for it calls ``cut`` after its time: a server that trickles must not keep the thread. Where
-    ``networks`` are given that works from the first attempt to connect.
-    ``networks``: for an address that somebody else chose, the networks it may lead to that are not public. None: the
-    operator chose it, and it may lead anywhere. ``kept``: connections to use again, and where this one is left; only
-    for a request that may be sent twice, as a server that closes a connection may have read it. None: it is made anew
-    and closed. ``status`` and ``headers``, by names in lower case: the answer's, once there is one.
+    Without ``cut`` a server that sends a byte at a time would keep the thread. Where there are ``networks``, ``cut``
+    works from the first attempt to connect.
+
+    Args:
+        url: Where the request goes.
+        limit_s: Seconds that each step may take.
+        longest: Bytes that the answer may have.
+        networks: For an address that somebody else chose: the networks it may lead to that are not public. None: the
+            operator chose it, and it may lead anywhere.
+        kept: Connections to use again, and where this one is left. Only for a request that may be sent twice, as a
+            server that closes a connection may have read it. None: a connection of its own, closed afterwards.
+
+    Attributes:
+        status: Of the answer; None until there is one.
+        headers: Of the answer, by names in lower case.
     """
 
     def __init__(
@@ -51,7 +60,7 @@ class Exchange:
         self._limit_s = limit_s
         self._longest = longest
         self._lock = threading.Lock()
-        self._line: socket.socket | None = None
+        self._handle: socket.socket | None = None
         self._over = False
         self.status: int | None = None
         self.headers: Mapping[str, str] = {}
@@ -59,12 +68,20 @@ class Exchange:
     def run(
         self, method: str, *, headers: Mapping[str, str], wanted: Collection[int], body: bytes | None = None
     ) -> bytes:
-        """Send the request and return the body of its answer, whose status is one of those ``wanted``.
+        """Send the request and return the body of its answer.
 
         A connection that was kept and that the other side has closed is made anew, once.
 
-        Raises ``OSError``, ``NotPublicError`` too, ``HTTPException``, ``ExchangeFailedError`` for another status, and
-        for an answer that is too long or broken off.
+        Args:
+            method: Of HTTP.
+            headers: Of the request.
+            wanted: The statuses of an answer that can be used.
+            body: Of the request.
+
+        Raises:
+            OSError: There was no connection, or it broke; ``NotPublicError`` is one.
+            HTTPException: The answer is not HTTP.
+            ExchangeFailedError: It has another status, is too long or broken off.
         """
         sent = {**({} if self._kept else {"Connection": "close"}), **headers}
         line = self._kept.take(self._place()) if self._kept else None
@@ -84,7 +101,7 @@ class Exchange:
         opened_at = self._kept.now() if self._kept else 0.0
         if self._networks is not None:
             try:
-                connection.sock = _judged(address, self._networks, self._limit_s, self._connected)
+                connection.sock = _judged(address, self._networks, self._limit_s, self._hold)
             except BaseException:
                 self._let_go()
                 raise
@@ -106,7 +123,7 @@ class Exchange:
         """Send the request on this connection, and return the answer's body."""
         connection, is_reusable = line.connection, False
         try:
-            self._connected(connection.sock)
+            self._hold(connection.sock)
             address = self._address
             target = f"{address.path or '/'}{'?' + address.query if address.query else ''}"
             connection.request(method, target, body=body, headers=dict(headers))
@@ -126,28 +143,28 @@ class Exchange:
                 connection.close()
 
     def cut(self) -> None:
-        """End the conversation, if there is one."""
+        """End the exchange; from another thread, at any time."""
         with self._lock:
             self._over = True
-            if self._line is not None:
+            if self._handle is not None:
                 with suppress(OSError):  # the other side was faster
-                    self._line.shutdown(socket.SHUT_RDWR)
+                    self._handle.shutdown(socket.SHUT_RDWR)
 
-    def _connected(self, line: socket.socket) -> None:
-        """Keep a handle of our own: the connection's may be closed, and its number another file's, when it is cut."""
+    def _hold(self, connected: socket.socket) -> None:
+        """Keep a handle of our own for ``cut``: the connection may be closed by then, its number another file's."""
         with self._lock:
             if self._over:
                 raise ExchangeFailedError("connected too late")
-            if self._line is not None:
-                self._line.close()
-            self._line = socket.socket(fileno=os.dup(line.fileno()))
+            if self._handle is not None:
+                self._handle.close()
+            self._handle = socket.socket(fileno=os.dup(connected.fileno()))
 
     def _let_go(self) -> bool:
-        """Close our own handle, and tell whether it was cut."""
+        """Close our own handle, and tell whether the exchange was cut."""
         with self._lock:
-            if self._line is not None:
-                self._line.close()
-                self._line = None
+            if self._handle is not None:
+                self._handle.close()
+                self._handle = None
             return self._over
 
 
