@@ -21,6 +21,7 @@ def register() -> None:
     export.register("kept_tokens", _kept_tokens, KeptTokens)
     export.register("identities_on_their_way", _waiting, UpstreamSignIn)
     first_proof.register(Identity, Fate.REMOVED, "A stranger linked it: it would let them in again.")
+    first_proof.register(KeptTokens, Fate.ENDED, "They are deleted with the identity that a stranger linked.")
     first_proof.register(UpstreamSignIn, Fate.REMOVED, "A stranger began to link an identity.")
     ways_in.register(queries.WAY_IN, queries.usable)
     for signal in (post_save, post_delete):

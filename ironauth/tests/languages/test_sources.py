@@ -40,6 +40,8 @@ STAFF: Final = (
 OF_THE_API: Final = frozenset({
     # Staff's calls.
     "There is no user with this id.",
+    "There is no sign-in provider of this short name that keeps tokens.",
+    "People's tokens at providers are for machines alone: no person gets them.",
     "Control characters cannot be searched for: leave them out.",
     "Search for at most {} characters.",
     "This cursor does not belong to {}: start without one.",

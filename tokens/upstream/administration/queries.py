@@ -29,7 +29,8 @@ def store(provider: UpstreamProvider, form: ProviderForm, *, is_new: bool, actor
     if form.cleaned_data.get("secret"):
         seal_into(provider, form.cleaned_data["secret"])
     provider.save()
-    if not is_new and (form.is_another or not provider.keep_tokens):
+    stops = "keep_tokens" in form.changed_data and not provider.keep_tokens
+    if not is_new and (stops or (provider.keep_tokens and form.is_another)):
         kept_tokens.forget(provider.pk)
     fields = [] if is_new else sorted({*form.changed_data} - {LEAVE})
     _record(provider, "added" if is_new else "changed", fields, actor_id=actor_id)
