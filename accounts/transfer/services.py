@@ -17,7 +17,7 @@ from accounts.mfa.recovery import codes as recovery_codes
 from accounts.mfa.totp.codes import LEAST_SECRET_BYTES, MOST_SECRET_BYTES
 from accounts.profile import fitting
 from accounts.transfer import records, units
-from accounts.transfer.identities import IdentityMap
+from accounts.transfer.identities import IdentityMap, Matched
 from accounts.transfer.models import MAX_EXTERNAL_ID, UserImport
 from accounts.transfer.records import Note, OwnCode, Person, Reason, Refused, password_of
 from accounts.transfer.units import BATCH
@@ -92,13 +92,13 @@ def import_people(
     return counts
 
 
-def judged(person: Person, seen: set[bytes], identities: IdentityMap) -> Person | Refused:
+def judged(person: Person, seen: set[bytes], identities: IdentityMap | None = None) -> Person | Refused:
     """Return ``person`` as it is stored, or why not.
 
     Args:
         person: As the other system describes them.
         seen: Digests of the ids, addresses and identities before it; this one's are added.
-        identities: Which provider here theirs are of.
+        identities: Which provider here theirs are of; None: none come along, as at a first sign-in.
     """
     if not 0 < len(person.external_id) <= MAX_EXTERNAL_ID or "\x00" in person.external_id:
         return Refused(person.external_id[:MAX_EXTERNAL_ID], Reason.NO_ID)
@@ -120,7 +120,7 @@ def judged(person: Person, seen: set[bytes], identities: IdentityMap) -> Person 
     if secret is not None and not LEAST_SECRET_BYTES <= len(secret) <= MOST_SECRET_BYTES:
         secret, notes = None, notes | {Note.TOTP_SECRET}
     digests, own, code_notes = _codes(person, has_app=secret is not None)
-    matched = identities.match(person.identities)
+    matched = Matched() if identities is None else identities.match(person.identities)
     links = tuple(link for link in matched.links if not _is_seen(f"l{link.issuer}\n{link.subject}", seen))
     notes |= code_notes | matched.notes | ({Note.IDENTITY_TAKEN} if len(links) < len(matched.links) else set())
     if not person.email_verified and emails.is_proof_awaited(None):

@@ -94,9 +94,9 @@ def client_of(
         optional = without_pkce and client.auth_method != OAuthClient.AuthMethod.NONE
         client.profile = (OAuthClient.Profile.OIDC if optional else OAuthClient.Profile.AGENT).value
         client.require_pkce = not optional
-    for problem in rules.problems_of(client):
-        refusal = InvalidRedirectUri if problem.field == "redirect_uris" else InvalidClientMetadata
-        raise refusal(_ascii(f"{_MEMBERS.get(problem.field, problem.field)}: {problem.message}"))
+    for one in rules.problems_of(client):
+        refusal = InvalidRedirectUri if one.field == "redirect_uris" else InvalidClientMetadata
+        raise refusal(_ascii(f"{_MEMBERS.get(one.field, one.field)}: {one.message}"))
     return client
 
 
