@@ -178,7 +178,7 @@ class OrganizationAdmin(OnlyWithOrganizations, CheckedSelection, admin.ModelAdmi
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         """Store it by the unit of the API, which leaves the event."""
         caller: Any = request.user
-        queries.lock_people(caller.pk)  # whom the entry of the log names
+        queries.lock_people(caller.pk)  # the entry of the log refers to them
         if change:
             units.rename(actor_id=caller.pk, organization_id=obj.pk, name=form.cleaned_data["name"])
             return
@@ -288,7 +288,7 @@ class MembershipAdmin(OnlyWithOrganizations, CheckedSelection, admin.ModelAdmin)
             (obj.user_id, obj.organization_id) if change else (data["person"].pk, data["belongs_to"])
         )
         whose = {"organization_id": organization_id, "user_id": user_id}
-        queries.lock_people(caller.pk, user_id)  # the first is whom the entry of the log names
+        queries.lock_people(caller.pk, user_id)  # the entry of the log refers to the first
         units.set_member(actor_id=caller.pk, **whose, role=data["role"])
         found = Membership.objects.get(user_id=user_id, organization_id=organization_id)
         obj.pk, obj.user_id, obj.organization_id = found.pk, user_id, organization_id

@@ -231,7 +231,7 @@ def invite(
         InvitationExists: One of this organisation to the address waits for an answer.
         TooManyMembers: As many invitations wait as may.
     """
-    queries.lock_people(actor_id)  # whom the invitation names
+    queries.lock_people(actor_id)  # the invitation refers to them
     row, mine = _acting(actor_id, organization_id, Act.INVITE)
     if not roles.is_over(mine.role, role):
         raise PermissionDenied(_OTHERS)

@@ -64,7 +64,10 @@ def _states(held: Mapping[str, Any]) -> dict[str, str]:
     if held["kept-devices"] or settings.IRONAUTH_KEEP_DEVICE_DAYS:
         states["devices"] = str(len(held["kept-devices"]) or none)
     if "organizations" in held:
-        states["organizations"] = str(len(held["organizations"]) or none)
+        waiting = len(held["offers"])
+        invited = [gettext("Invitations: {count}").format(count=waiting)] if waiting else []
+        member_of = [str(len(held["organizations"]) or none)] if held["organizations"] or not waiting else []
+        states["organizations"] = ", ".join(member_of + invited)
     language = dict(settings.LANGUAGES).get(held["me-language"]["language"], gettext("The browser's"))
     return states | {
         "sessions": str(len(by_browser(held["sessions"]))),

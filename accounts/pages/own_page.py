@@ -22,6 +22,7 @@ from rest_framework import exceptions
 from accounts.errors import StepUpRequired
 from accounts.organizations import rules as organization_rules
 from accounts.organizations import services as organizations
+from accounts.organizations.offers import queries as offers
 from accounts.pages import overview
 from accounts.pages.account import FORM_HEADERS
 from accounts.pages.acts import READS, SIGN_OUT
@@ -37,6 +38,7 @@ from ironauth.infrastructure.core.errors import DomainError, NotAuthenticated, P
 from ironauth.infrastructure.core.user_agents import short_name
 from ironauth.infrastructure.crypto import stateless_token
 from ironauth.infrastructure.crypto.master_keys import register_purpose
+from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.http import cookies
 from ironauth.infrastructure.http.language import PageLanguage
 
@@ -174,7 +176,9 @@ class OverviewPage(OwnPage):
     async def _page(self, request: ApiRequest, refusal: Refusal | None = None) -> HttpResponse:
         held = await self.held(READS)
         if organization_rules.enabled():
-            held["organizations"] = await organizations.memberships_of(user_id=signed_in(request).id)
+            person = signed_in(request).id
+            held["organizations"] = await organizations.memberships_of(user_id=person)
+            held["offers"] = await database().read(offers.waiting_for, person)
         context = {"lines": overview.lines(held), "me": held["me"], "form": form_token(request), "refusal": refusal}
         return rendered("overview", {**context, **self.told}, status=refusal.status if refusal else 200)
 

@@ -275,7 +275,7 @@ async def test_sessions_and_applications(page: httpx.AsyncClient, member: Member
     client, _ = await sync_to_async(make_client)(name="Shop")
     await Consent.objects.acreate(user_id=member["id"], client_id=client.pk, scope="openid email")
     path = f"{HOME}/applications"
-    assert "e-mail address" in (await page.get(path)).text
+    assert "E-mail address" in (await page.get(path)).text
     await done(page, await press(page, path, "remove"), "The application was removed.")
     assert not await Consent.objects.aexists()
 

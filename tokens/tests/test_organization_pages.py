@@ -199,7 +199,7 @@ async def invited_by_owner(ann: User) -> User:
 
 
 async def test_an_invitation_is_declined(api: httpx.AsyncClient, ann: User) -> None:
-    """It is gone from the page, opens nothing any more, and a second click says so as any stale one."""
+    """It is gone from the page, opens nothing any more, and a second click is answered as any stale one."""
     await invited_by_owner(ann)
     form = fields_of(await api.get(ROW, headers=HERE), "decline")
     page = await after(api, await api.post(ROW, data=form, headers=HERE))
