@@ -8,7 +8,8 @@ from accounts.acts.ways_in import urls as way_in_urls
 from accounts.email import views as email_views
 from accounts.mfa import urls as mfa_urls
 from accounts.organizations import urls as organization_urls
-from accounts.own_account.views import LanguageView, MeView, SignupView
+from accounts.own_account import project_profile
+from accounts.own_account.views import LanguageView, MeView, ProjectProfileView, SignupView
 from accounts.pages import account as account_pages
 from accounts.pages import email as email_pages
 from accounts.pages import organizations as organization_pages
@@ -33,6 +34,8 @@ access_urlpatterns: list[URLPattern] = [
     path("email/verify/resend", email_views.ResendView.as_view(), name="email-verify-resend"),
     *mfa_urls.access_urlpatterns,
 ]
+if project_profile.registered():
+    access_urlpatterns.append(path("me/profile", ProjectProfileView.as_view(), name="me-profile"))
 #: At the root: what the links in messages open, and pages for people without a product front end.
 page_urlpatterns: list[URLPattern] = [
     path("email/verify", email_pages.VerifyPage.as_view(), name="verify"),

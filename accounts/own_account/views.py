@@ -1,6 +1,7 @@
 """A person's own account over HTTP: input, one service call, output."""
 
 from django.http import HttpResponse
+from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework.response import Response
 
@@ -16,6 +17,7 @@ from accounts.errors import (
 from accounts.invitations import services as invitations
 from accounts.invitations.errors import InvalidInvitation
 from accounts.organizations.errors import SoleOwner, TooManyMembers
+from accounts.own_account import project_profile
 from accounts.own_account import services as own_account
 from accounts.users import services
 from accounts.users.inputs import DeleteAccountInput, LanguageInput, ProfileInput, SignupInput
@@ -25,6 +27,7 @@ from accounts.users.signed_in import signed_in
 from ironauth.config.cookies import ACCESS
 from ironauth.infrastructure.api.views import ApiRequest, AsyncAPIView
 from ironauth.infrastructure.core.errors import Throttled, ValidationFailed
+from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.http import client_context, cookies, language
 
 
@@ -120,6 +123,37 @@ class MeView(AsyncAPIView):
         del response.headers["Content-Type"]
         cookies.clear(response)
         return response
+
+
+class ProjectProfileView(AsyncAPIView):
+    """The project's own fields of the person; routed where a project has registered them."""
+
+    while_acting = frozenset({"GET"})
+    takes_delegated = False
+
+    @extend_schema(
+        operation_id="access_me_profile",
+        summary="My fields in this project",
+        request=None,
+        responses={200: OpenApiTypes.OBJECT},
+    )
+    async def get(self, request: ApiRequest) -> Response:
+        """Return the fields that the project has registered."""
+        return Response(await database().read(project_profile.read, user_id=signed_in(request).id))
+
+    @extend_schema(
+        operation_id="access_me_profile_update",
+        summary="Change my fields in this project",
+        request=OpenApiTypes.OBJECT,
+        responses={200: OpenApiTypes.OBJECT, 400: ValidationFailed},
+    )
+    async def patch(self, request: ApiRequest) -> Response:
+        """Change some of them; what is absent stays, and unknown names are ignored."""
+        who = signed_in(request)
+        changed = await database().write(
+            project_profile.write, user_id=who.id, values=request.data, session_id=who.session_id
+        )
+        return Response(changed)
 
 
 class LanguageView(AsyncAPIView):

@@ -1,5 +1,6 @@
 """A product built on this one: the wheel, the project it makes, and ``request.user`` in that project's own view."""
 
+import json
 import os
 import re
 import site
@@ -223,6 +224,41 @@ def test_a_view_of_the_project_knows_who_is_signed_in(served: str) -> None:
         assert "Sign in" in browser.get("/").text  # the session is over, whatever cookies the browser keeps
         assert browser.get("/orders").status_code == 302
         assert browser.get("/nowhere").status_code == 404
+
+
+def test_own_fields_are_in_the_api(served: str, project: Path) -> None:
+    """Each person reads and changes the registered field of their own row, and nothing else; the export has it."""
+    path = "/api/v1/access/me/profile"
+    with httpx.Client(base_url=served, timeout=30) as program:
+
+        def signed_in(name: str) -> dict[str, str]:
+            person = {"email": f"{name}@example.com", "password": PASSWORD}
+            assert program.post("/api/v1/access/signup", json=person).status_code in (201, 202)
+            token = program.post("/api/v1/access/signin", json=person).json()["access_token"]
+            return {"Authorization": f"Bearer {token}"}
+
+        kim, lou = signed_in("kim"), signed_in("lou")
+        assert program.get(path).status_code == program.patch(path, json={"nickname": "x"}).status_code == 401
+        assert program.get(path, headers=kim).json() == {"nickname": ""}
+        told = program.patch(path, json={"nickname": "Kim", "user": OLD_PERSON, "user_id": OLD_PERSON}, headers=kim)
+        assert (told.status_code, told.json()) == (200, {"nickname": "Kim"})
+        assert program.patch(path, json={}, headers=kim).json() == {"nickname": "Kim"}
+        assert program.get(path, headers=lou).json() == {"nickname": ""}
+        assert program.patch(path, json={"nickname": "x" * 100}, headers=lou).status_code == 200
+        for bad in ("x" * 101, "a\u0000b", None, ["x"], {"a": 1}, True):
+            body = json.dumps({"nickname": bad}).encode()
+            refused = program.patch(path, content=body, headers={**lou, "Content-Type": "application/json"})
+            assert (refused.status_code, refused.json()["code"]) == (400, "invalid"), bad
+            assert [error["field"] for error in refused.json()["errors"]] == ["nickname"]
+        for bad in ([], "x", 7):
+            assert program.patch(path, json=bad, headers=lou).status_code == 400
+        exported = program.get("/api/v1/access/me/export", headers=kim).json()
+        assert exported["sections"]["project_profile"] == [{"nickname": "Kim"}]
+    with sqlite3.connect(project / "var" / "ironauth.sqlite3") as database:
+        assert database.execute("SELECT nickname FROM shop_profile WHERE user_id = ?", [OLD_PERSON]).fetchone() == (
+            "Old",
+        )
+    database.close()
 
 
 def test_an_api_view_of_the_project_takes_access_tokens(served: str) -> None:
