@@ -64,6 +64,8 @@ UNLOGGED = (
 REDIS_LIMIT_S = 5.0
 #: Seconds a real server process may take to answer its first request.
 SERVER_START_S = 60.0
+#: Fixtures that start servers: the tests that use them are live.
+STARTING = frozenset({"serve_process", "supervise"})
 
 pytest_plugins = [
     "ironauth.tests.canary_hooks",  # every test is searched
@@ -103,7 +105,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     config.hook.pytest_deselected(items=left_out)
     items[:] = [item for item in items if item not in left_out]
     for item in items:
-        if item.path.name.endswith("_live.py") or "serve_process" in getattr(item, "fixturenames", ()):
+        if item.path.name.endswith("_live.py") or not STARTING.isdisjoint(getattr(item, "fixturenames", ())):
             item.add_marker("live")
         if isinstance(item, pytest.Function) and inspect.iscoroutinefunction(item.function):
             item.fixturenames.insert(0, "own_connection_closed")

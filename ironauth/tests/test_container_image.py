@@ -179,6 +179,7 @@ def test_what_fetches_packages_gets_the_machines_way_to_them(built: list[Stage])
     assert [flags for name, flags, _ in built[-1].lines if name == "RUN" and flags] == []
 
 
+@pytest.mark.live
 def test_a_base_without_certificates_ends_the_build(final: Stage, tmp_path: Path) -> None:
     """The last step imports what was compiled, and looks for certificates in a file or a folder."""
     check = final.all("RUN")[-1].replace(".venv/bin/python", sys.executable)

@@ -109,6 +109,7 @@ def test_it_refuses_to_hash_wrongly(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert not path.exists()
 
 
+@pytest.mark.live
 def test_it_serves_over_tls_and_ends_at_sigterm(tmp_path: Path, start: Start) -> None:
     """The port, one of its own choice, is announced; SIGTERM ends it with 0 although a connection is kept."""
     ca = PrivateCa(tmp_path, "ca")

@@ -274,6 +274,7 @@ def test_the_pure_parts_do_not_import_locust() -> None:
     assert subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=False).returncode == 0
 
 
+@pytest.mark.live
 def test_a_request_is_never_cut_short(tmp_path: Path) -> None:
     """Killed in one, a user ends it, and then itself at its next pause: who signs in is known to have to sign out."""
     limits = Limits(me_p95_ms=1, signin_p95_ms=1, min_requests=1, late_percent=1, allow_shed=False)

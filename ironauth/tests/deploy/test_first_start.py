@@ -51,6 +51,7 @@ def test_secrets_are_drawn_once(tmp_path: Path) -> None:
     assert not set(lines) & set((tmp_path / "other" / "env").read_text().splitlines())
 
 
+@pytest.mark.live
 def test_a_backup_of_sqlite_is_whole_while_it_is_written(tmp_path: Path) -> None:
     """The runbook's command copies what is committed, from the log beside the file too, and not what is not."""
     file, backup = tmp_path / "ironauth.sqlite3", tmp_path / "backup"
