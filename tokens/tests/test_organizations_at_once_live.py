@@ -16,7 +16,12 @@ from conftest import PASSWORD, ServeProcess, bearer
 from ironauth.infrastructure.core import clock
 from tokens.tests.browser import SIGNIN
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage, pytest.mark.live]
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.storage,
+    pytest.mark.live,
+    pytest.mark.usefixtures("signing_key"),
+]
 
 ORGANIZATIONS = "/api/v1/organizations"
 WORKERS, AT_ONCE = 2, 12
@@ -48,9 +53,8 @@ def invited() -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("by_staff", [False, True])
-async def test_people_join_what_is_deleted(serve_process: ServeProcess, rs256_key: object, by_staff: bool) -> None:
+async def test_people_join_what_is_deleted(serve_process: ServeProcess, by_staff: bool) -> None:
     """Each is deleted, by its owner or by staff; the person was a member for a moment, or is told the link is stale."""
-    del rs256_key
     made, before = await sync_to_async(invited)(), await sync_to_async(deadlocks)()
     base = await asyncio.to_thread(serve_process, "--workers", str(WORKERS))
     async with httpx.AsyncClient(base_url=base, limits=httpx.Limits(max_connections=2 * AT_ONCE), timeout=30) as api:
