@@ -12,6 +12,7 @@ from pathlib import Path
 
 import psycopg
 
+from perf.faults import replica
 from perf.faults.checker import Allowed, kids
 from perf.faults.people import Person
 from perf.faults.proxy import Mode
@@ -312,6 +313,11 @@ CASES = {
     "key_dropped": Case("compromised signing key dropped, Redis gone", _key_dropped),
     "clock_ahead": Case(f"one worker's clock {CLOCK_S:g} s ahead", _clock_apart(CLOCK_S), Kind.CLOCKS, _APART),
     "clock_behind": Case(f"one worker's clock {CLOCK_S:g} s behind", _clock_apart(-CLOCK_S), Kind.CLOCKS, _APART),
+    "replica_paused": Case("a replica that stands still", replica.paused(), Kind.REPLICA),
+    "replica_frozen": Case("a replica that hangs", replica.becoming(Mode.FREEZE), Kind.REPLICA),
+    "replica_away": Case("a replica that is away", replica.becoming(Mode.REFUSE), Kind.REPLICA),
+    "replica_garbage": Case("a replica that answers garbage", replica.becoming(Mode.GARBAGE), Kind.REPLICA),
+    "replica_promoted": Case("a replica that became a primary", replica.promoted(), Kind.REPLICA),
     "disk_full_sqlite": Case("disk full, SQLite", _disk_full, Kind.SQLITE_VOLUME),
     "disk_full_postgres": Case("disk full, Postgres", _disk_full, Kind.POSTGRES_VOLUME),
 }

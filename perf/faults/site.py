@@ -19,6 +19,7 @@ import psycopg
 from ironauth.config.checks import default_hash_threads
 from ironauth.tests.services import PrivatePostgres, PrivateRedis
 from perf.faults.proxy import TcpProxy
+from perf.faults.standby import Standby
 from perf.faults.wire import Connector
 from perf.rig import seed
 from perf.rig.processes import Server, free_port, process_tree
@@ -35,6 +36,7 @@ class Kind(Enum):
     WORKERS = "serve --workers 2, Postgres, Redis"
     CLOCKS = "two servers with a clock each, Postgres, Redis"
     SQLITE_VOLUME = "serve --workers 2, SQLite on a small volume"
+    REPLICA = "serve --workers 2, Postgres with a replica for lists, Redis"
     POSTGRES_VOLUME = "serve --workers 2, Postgres with its tables on a small volume, Redis"
 
 
@@ -72,6 +74,9 @@ class Site:
         self.redis = PrivateRedis(folder / "redis", free_port())
         self.to_postgres = TcpProxy(self.postgres.port)
         self.to_redis = TcpProxy(self.redis.port)
+        self.replica = Standby(folder / "replica", free_port())
+        self.to_replica = TcpProxy(self.replica.port)
+        self.staff_token = ""  # the refresh token of who lists people
         self.to_server = TcpProxy(self.port)
 
     async def open(self) -> None:
@@ -90,11 +95,13 @@ class Site:
             with installed():
                 await self._start_services()
         await to_its_end(self._fill)
+        if self.kind is Kind.REPLICA:
+            await self._follow()
         await to_its_end(self._serve)
 
     async def close(self) -> None:
         """Close the proxies."""
-        for proxy in (self.to_server, self.to_postgres, self.to_redis):
+        for proxy in (self.to_server, self.to_postgres, self.to_redis, self.to_replica):
             await proxy.close()
 
     def connector(self) -> Connector:
@@ -144,6 +151,20 @@ class Site:
             self._use_volume()
         url = self.database_url.replace(f":{self.postgres.port}/", f":{self.to_postgres.port}/")
         self.environment |= {"DATABASE_URL": url, "REDIS_URL": f"redis://127.0.0.1:{self.to_redis.port}/0"}
+
+    async def _follow(self) -> None:
+        """Have a replica follow, and a member of staff who may list people."""
+        staff = self.sessions.pop(PEOPLE // 2)
+        self.staff_token = staff.refresh_token
+        with psycopg.connect(self.database_url, autocommit=True) as direct:
+            direct.execute(
+                "UPDATE accounts_user SET is_staff = true, is_superuser = true WHERE id = %s", [UUID(staff.user_id)]
+            )
+        await to_its_end(self.replica.copy, self.postgres.port)
+        await to_its_end(self._stack.enter_context, self.replica)
+        await self.to_replica.start()
+        url = self.database_url.replace(f":{self.postgres.port}/", f":{self.to_replica.port}/")
+        self.environment["IRONAUTH_REPLICA_URL"] = url
 
     def _use_volume(self) -> None:
         """Make a database whose tables are on the small volume; the journal stays where there is room."""
