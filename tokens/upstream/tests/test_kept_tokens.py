@@ -1,5 +1,8 @@
 """A provider's tokens: kept where the operator asks for it alone, sealed, with the identity, and gone with it."""
 
+import asyncio
+import threading
+import time
 from typing import Any
 
 import httpx
@@ -9,6 +12,7 @@ from pytest_django import Settings
 
 from accounts.federation import kept_tokens
 from accounts.federation.kept_tokens import Tokens
+from accounts.federation.kinds.kind import UpstreamPerson
 from accounts.federation.models import Identity, KeptTokens, UpstreamProvider, UpstreamSignIn
 from accounts.privacy import export
 from accounts.users.models import User
@@ -258,6 +262,40 @@ async def test_what_deletes_them(stage: Stage, keeping: FakeProvider, change: di
     assert await KeptTokens.objects.filter(provider=row).aexists() is stay
     assert await wait() is stay
     assert await KeptTokens.objects.filter(provider=other).aexists()
+
+
+@pytest.mark.parametrize("first", ["kept", "switched off"])
+async def test_switched_off_in_the_same_moment(member: Member, keeping: FakeProvider, first: str) -> None:
+    """Whichever is first, and though neither sees what the other has not committed: nothing is left."""
+    row = await UpstreamProvider.objects.aget()
+    user = await User.objects.aget(pk=member["id"])
+    identity = await Identity.objects.acreate(user=user, provider=row, issuer=row.issuer, subject="s")
+    person, begun = UpstreamPerson(row.issuer, "s"), threading.Event()
+    waiting = kept_tokens.on_their_way(Tokens("at", "", "", 0, 1), provider_id=row.pk, person=person)
+
+    def turn(act: str) -> None:
+        """Let the first one begin, and keep its transaction open for a while."""
+        if act != first:
+            begun.wait(0.5)
+
+    def done(act: str) -> None:
+        begun.set()
+        if act == first:
+            time.sleep(0.3)
+
+    def keep() -> None:
+        turn("kept")
+        kept_tokens.keep(identity, provider_id=row.pk, waiting=waiting)
+        done("kept")
+
+    def switch_off() -> None:
+        turn("switched off")
+        UpstreamProvider.objects.filter(pk=row.pk).update(keep_tokens=False)
+        done("switched off")
+        kept_tokens.forget(row.pk)
+
+    await asyncio.gather(database().write(keep), database().write(switch_off))
+    assert not await KeptTokens.objects.aexists()
 
 
 @pytest.mark.parametrize("scope", ["two words", 'quo"te', "back\\slash", "é", "x" * 129])
