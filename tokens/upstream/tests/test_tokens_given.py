@@ -82,7 +82,7 @@ async def events() -> list[tuple[str, Any, Any, Any]]:
 
 # ---------------------------------------------------------------- who gets one
 async def test_a_machine_with_the_scope(stage: Stage, person: uuid.UUID) -> None:
-    """It gets the access token alone, and the trail says who has got it, of whom, and for what."""
+    """It gets the access token alone, and the trail says who has got it, whose it is, and for what."""
     client, headers = await make_machine(stage.api, "providers:tokens")
     given = await asked(stage, headers, 200)
     end = given.pop("expires_at")
