@@ -109,7 +109,7 @@ def _records(path: Path, options: Options) -> Iterator[Any]:
 
 def _live(database: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield users of a live database, in the order of their keys, and allauth's rows of as many at once."""
-    connections.databases[_ALIAS] = {**connections.databases["default"], **database}
+    connections.databases[_ALIAS] = {**connections.databases["default"], "OPTIONS": {}, **database}
     try:
         with closing(connections[_ALIAS]) as connection:
             tables = set(connection.introspection.table_names())
