@@ -3,6 +3,7 @@
 import base64
 import json
 import secrets
+from collections.abc import Callable
 from email.message import EmailMessage
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pyotp
 import pytest
 from asgiref.sync import sync_to_async
 from django.core import mail
+from django.db import connection
 from django.test import Client
 
 from accounts.audit import recording as audit
@@ -25,7 +27,7 @@ from ironauth.infrastructure.core import base64url, clock
 from ironauth.infrastructure.telemetry import logs
 from ironauth.tests import canary_hooks
 from ironauth.tests.asgi_conversation import Conversation
-from ironauth.tests.canary import Canary
+from ironauth.tests.canary import Canary, filled_tables
 from ironauth.tests.canary_hooks import watched
 
 storage = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
@@ -130,6 +132,15 @@ class TestTables:
         for note, leaks in (("4029135", 0), ("402913", 1), (SECRET, 2)):
             audit.record(Event.STEP_UP, details={"note": note})
             assert len(own.in_tables()) == leaks
+
+    def test_another_connection_is_asked_as_well(self, transactional_db: None, new_email: Callable[[], str]) -> None:
+        """Which tables have rows is the same on the first connection, asked again, and on the next one."""
+        User.objects.create_user(new_email())
+        for _ in range(2):
+            for _ in range(2):
+                with connection.cursor() as cursor:
+                    assert filled_tables(cursor) == [User._meta.db_table]
+            connection.close()
 
     def test_bytes_are_searched(self, transactional_db: None, own: Canary) -> None:
         """A token's text or MAC in a column of bytes, and what Django packs for an admin session."""
