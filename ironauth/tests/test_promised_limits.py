@@ -152,6 +152,11 @@ PROMISED: Final[dict[str, float]] = {
 TUNING: Final = frozenset(
     {
         "ironauth.health_probe.PORT",
+        "accounts.audit.partitions.EVENT_BYTES",
+        "tokens.oauth.logout.delivery.MOST_STRANGERS",
+        "tokens.upstream.exchange.LIMIT_S",
+        "tokens.upstream.kept.services.LOOKS",
+        "tokens.upstream.kept.services.PAUSE_S",
         "accounts.audit.queries.MANY",
         "tokens.clients.fetched.keys.REST_S",
         "tokens.oauth.token.introspection.MAX_BODY",
