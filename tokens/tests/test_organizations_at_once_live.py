@@ -1,6 +1,7 @@
 """Organisations deleted while people join them, by requests to two server processes: nobody waits in a circle."""
 
 import asyncio
+from typing import Any
 
 import httpx
 import pytest
@@ -38,7 +39,7 @@ def deadlocks() -> int:
 
 def invited() -> list[tuple[str, str]]:
     """Make organisations of one owner that one person is invited to; return their ids with the tokens of the links."""
-    known = {"password": PASSWORD, "email_verified_at": clock.now()}
+    known: dict[str, Any] = {"password": PASSWORD, "email_verified_at": clock.now()}
     owner, _ida = (User.objects.create_user(email=f"{name}@example.com", **known) for name in ("owner", "ida"))
     User.objects.create_superuser(email="root@example.com", password=PASSWORD)
     made = []
