@@ -250,7 +250,8 @@ def test_own_fields_are_in_the_api(served: str, project: Path) -> None:
             refused = program.patch(path, content=body, headers={**lou, "Content-Type": "application/json"})
             assert (refused.status_code, refused.json()["code"]) == (400, "invalid"), bad
             assert [error["field"] for error in refused.json()["errors"]] == ["nickname"]
-        for no_object in ([], "x", 7):
+        no_objects: tuple[object, ...] = ([], "x", 7)
+        for no_object in no_objects:
             assert program.patch(path, json=no_object, headers=lou).status_code == 400
         exported = program.get("/api/v1/access/me/export", headers=kim).json()
         assert exported["sections"]["project_profile"] == [{"nickname": "Kim"}]
