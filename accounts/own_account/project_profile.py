@@ -10,7 +10,6 @@ from typing import Any, Final, NamedTuple
 from django.core.exceptions import FieldDoesNotExist, ImproperlyConfigured
 from django.db import IntegrityError, models, transaction
 from django.db.models import QuerySet
-from django.utils.translation import gettext
 from rest_framework.exceptions import ValidationError
 from rest_framework.serializers import ModelSerializer
 
@@ -108,7 +107,7 @@ def write(*, user_id: uuid.UUID, values: object, session_id: uuid.UUID | None) -
             with transaction.atomic():
                 serializer.save()
         except IntegrityError as error:  # somebody else has taken a unique value at this moment
-            raise ValidationError(gettext("This cannot be stored as it is.")) from error
+            raise ValidationError("This cannot be stored as it is.") from error
         audit.record_own(Event.PROFILE_CHANGED, user_id, session_id, fields=sorted(serializer.validated_data))
     return dict(serializer.data)
 

@@ -433,7 +433,7 @@ async def test_a_link_changes_nothing_before_the_click(
     done = await api.post(page, data=form)
     assert done.status_code == 200, done.text
     assert 'role="status"' in done.text
-    assert '<a href="/account/signin">Sign in</a>' in done.text
+    assert '<a class="button" href="/account/signin">Sign in</a>' in done.text
     assert token not in done.text
     assert NEW_PASSWORD not in done.text
     assert (await present(user)).email_verified_at is not None

@@ -142,7 +142,7 @@ async def test_a_link_changes_nothing_before_the_click(api: httpx.AsyncClient, u
     done = await api.post(PAGE, data={"token": token})
     assert done.status_code == 200
     assert "Welcome back" in done.text
-    assert '<a href="/account/signin">Sign in</a>' in done.text
+    assert '<a class="button" href="/account/signin">Sign in</a>' in done.text
     assert await sign_in_status(api, EMAIL, PASSWORD) == 200
     with clock.shifted(WITHIN_S):  # until then a second click leads where the first one led
         assert (await api.post(PAGE, data={"token": token})).status_code == 400

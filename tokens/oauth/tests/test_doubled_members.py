@@ -48,6 +48,7 @@ OURS = {
     "ironauth/infrastructure/telemetry/metrics_export.py": "a name of our own metrics",
     "ironauth/infrastructure/core/strict_json.py": "the strict reader itself",
     "accounts/transfer/streams.py": "a file of the operator's, exported by another system",
+    "accounts/transfer/records.py": "the same",
     "accounts/transfer/sources/django.py": "the same",
     "accounts/transfer/sources/keycloak.py": "the same",
     "accounts/transfer/sources/supabase.py": "the same",

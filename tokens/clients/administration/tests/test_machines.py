@@ -12,7 +12,7 @@ from django.contrib.auth.models import Group, Permission
 from pytest_django import Settings
 
 from accounts.access import scopes
-from accounts.access.scopes import CHANGE_PROVIDERS, SCOPES, SEE_PROVIDERS
+from accounts.access.scopes import CHANGE_PROVIDERS, SCOPES, SEE_PROVIDERS, USE_PROVIDER_TOKENS
 from accounts.audit import recording as audit
 from accounts.audit.models import AuditEvent
 from accounts.users.models import User
@@ -48,7 +48,7 @@ def test_each_right_has_one_scope_and_can_be_given_or_is_a_superusers(db: None) 
     given = {
         f"{one.content_type.app_label}.{one.codename}" for one in Permission.objects.select_related("content_type")
     }
-    assert set(covered) - given == {SEE_PROVIDERS, CHANGE_PROVIDERS}
+    assert set(covered) - given == {SEE_PROVIDERS, CHANGE_PROVIDERS, USE_PROVIDER_TOKENS}
     assert all(scopes.scope_of(permission) in SCOPES for permission in covered)
     assert scopes.covered_by(["openid", "keys:read"]) == {"tokens.view_signingkey"}
 

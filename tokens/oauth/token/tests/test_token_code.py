@@ -238,7 +238,7 @@ async def test_sessions_begin_in_their_sso_session(wiki: Party, member: Member) 
         await a_code(wiki, member, scope=scope, sso_session=sso_session)
         for scope in ("openid", "offline_access openid")
     ]
-    await Session.objects.filter(pk=sso_session.pk).aupdate(revoked_at=clock.now())
+    await Session.objects.filter(pk=sso_session.pk).aupdate(revoked_at=clock.now(), revoke_reason="signed_out")
     answers = [await wiki.redeem(code) for code in codes]
     assert [answer.status_code for answer in answers] == [400, 200]
     lasting = await Session.objects.aget(pk=said(answers[1].json()["access_token"])["sid"])
