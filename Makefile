@@ -143,12 +143,12 @@ docs: ## build the documentation site, strictly, into var/docs
 	$(INSTALL) dev
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs var/docs
 
-.PHONY: release
 .PHONY: docs-links
 docs-links: # ask every other host that the documentation links to; what is broken is in var/docs-links/output.txt
 	$(INSTALL) dev
 	$(BIN)/python -m sphinx --keep-going -q -b linkcheck docs var/docs-links
 
+.PHONY: release
 release: ## build what is published of this version into var/release, and try each of it (ARGS=--debootstrap, --without-image)
 	$(INSTALL) dev
 	BIN=$(BIN) sh .ci/release $(ARGS)
