@@ -38,6 +38,8 @@ STAFF: Final = (
 )
 #: Sentences of the API that no page shows: it has one of its own in their place, or nobody gets there by a page.
 OF_THE_API: Final = frozenset({
+    # The fields of a project's own.
+    "This cannot be stored as it is.",
     # Staff's calls.
     "There is no user with this id.",
     "There is no sign-in provider of this short name that keeps tokens.",
