@@ -3,13 +3,16 @@
 import secrets
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from itertools import chain
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
 from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
 from django.http import HttpResponse
 from django.template.loader import render_to_string
+from django.utils.html import escape
 from django.utils.translation import get_language, gettext
 from django.utils.translation import gettext_noop as _
 
@@ -22,6 +25,7 @@ from accounts.privacy import terms
 from accounts.users.outputs import UserOut
 from ironauth.infrastructure.core import base64url
 from tokens.clients.registry import Client
+from tokens.details.words import Shown
 from tokens.oauth import device_codes
 from tokens.oauth.authorize import state as authorization_state
 from tokens.oauth.authorize.responses import FOLDER, HERE, NOWHERE, html, render, site_facts, targets_of_client
@@ -178,6 +182,9 @@ def consent(state: AuthorizationState, client: Client, browser: str, session: St
         client: The client that asks.
         browser: What the browser's cookie says.
         session: Of the person who is asked.
+
+    Raises:
+        ImproperlyConfigured: A page of the installation's own does not show what is asked for.
     """
     asked = state.request.scope.split()
     scopes = [gettext(text) for scope, text in SCOPES.items() if scope in asked]
@@ -196,7 +203,24 @@ def consent(state: AuthorizationState, client: Client, browser: str, session: St
     target = urlsplit(state.request.redirect_uri)
     asks = {"redirect_uri": state.request.redirect_uri, "scope": state.request.scope}
     more = strangers.facts(client, **asks) if client.unverified else {}
-    return _page("consent.html", client, state, browser, **asked_of, **more, host=target.netloc or target.scheme)
+    page = _page("consent.html", client, state, browser, **asked_of, **more, host=target.netloc or target.scheme)
+    _require_shown(page, details)
+    return page
+
+
+def _require_shown(page: HttpResponse, details: Sequence[Shown]) -> None:
+    """Refuse a page of the installation's own that leaves out what a person would allow.
+
+    Raises:
+        ImproperlyConfigured: A part of the authorization details is not on it.
+    """
+    text = page.content.decode()
+    parts = [part for one in details for part in (*(piece.text for piece in one.sentence), *chain(*one.rest))]
+    if not all(escape(part) in text for part in parts):
+        raise ImproperlyConfigured(
+            "tokens/oauth/consent.html in IRONAUTH_TEMPLATES leaves out the authorization details, so nobody is asked: "
+            'put {% include "tokens/oauth/asked_for.html" %} into it'
+        )
 
 
 def _permission(scope: str, apis: Sequence[Named]) -> str:

@@ -2,11 +2,14 @@
 
 import json
 import uuid
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 from asgiref.sync import sync_to_async
+from pytest_django import Settings
+from structlog.testing import capture_logs
 
 from accounts.audit.models import AuditEvent
 from tokens.access.codec import MAX_TOKEN_BYTES
@@ -107,6 +110,32 @@ async def test_the_person_reads_it_and_the_token_has_it(api: httpx.AsyncClient, 
     event = await AuditEvent.objects.aget(event="consent_given")
     assert event.details["authorization_details"] == ["payment", "statement"]
     assert "12.50" not in json.dumps(event.details)
+
+
+@pytest.mark.parametrize("left_out", ["", "asked_for.html", "words"])
+async def test_a_page_of_ones_own_that_leaves_them_out_asks_nobody(
+    api: httpx.AsyncClient, member: Member, shop: Party, settings: Settings, tmp_path: Path, left_out: str
+) -> None:
+    """Nobody can allow what is not shown, a part of it either; a page with all of it is as good as ours."""
+    shown = {
+        "": '{% include "tokens/oauth/asked_for.html" %}',
+        "asked_for.html": "",
+        "words": "{% for one in details %}{% for name, it in one.rest %}{{ name }} {{ it }}{% endfor %}{% endfor %}",
+    }[left_out]
+    form = "{% include 'tokens/oauth/decision.html' %}"
+    own = "{% extends 'tokens/oauth/base.html' %}{% block content %}" + shown + form + "{% endblock %}"
+    (tmp_path / "tokens" / "oauth").mkdir(parents=True)
+    (tmp_path / "tokens" / "oauth" / "consent.html").write_text(own)
+    settings.TEMPLATES = [{**settings.TEMPLATES[0], "DIRS": [str(tmp_path)]}]
+    first = await authorize(api, shop.client, authorization_details=wanted({**PAY, "purpose": "Rent & heat"}))
+    if left_out:
+        with capture_logs() as lines:
+            page = await by_password(api, first, member["email"])
+        assert (page.status_code, "Allow" in page.text) == (500, False)
+        assert "asked_for.html" in str(lines)
+        return
+    page = await by_password(api, first, member["email"])
+    assert answered(await say(api, page, "allow"))["code"]
 
 
 async def test_details_without_a_scope(api: httpx.AsyncClient, member: Member, shop: Party) -> None:
