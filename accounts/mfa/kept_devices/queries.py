@@ -63,6 +63,18 @@ def end(device_ids: Iterable[uuid.UUID]) -> None:
     KeptDevice.objects.filter(pk__in=device_ids).delete()
 
 
+def end_older(moment: datetime, *, batch: int) -> int:
+    """End devices that were kept at or before a moment, ``batch`` at once; return how many. One query, two with any.
+
+    Args:
+        moment: When every one of them ended.
+        batch: How many at most.
+    """
+    older = KeptDevice.objects.filter(created_at__lte=moment).order_by("pk").values_list("pk", flat=True)[:batch]
+    keys = list(older)
+    return KeptDevice.objects.filter(pk__in=keys).delete()[0] if keys else 0
+
+
 def purge(*, batch: int) -> int:
     """Delete devices that have expired, ``batch`` at once; return how many."""
     over = KeptDevice.objects.filter(expires_at__lte=clock.now()).order_by("pk").values_list("pk", flat=True)[:batch]

@@ -6,17 +6,21 @@ of the key that signed them: a few invalidations end all of them, instead of one
 
 The rows of the sessions are ended afterwards by batches, as those of a client are (``of_clients``): they are listed as
 ended, kept devices go, and applications are told. Each batch notes how far it got, and a process that dies takes
-nothing with it. The moment stays: a session that was being opened when the last batch ran is over too.
+nothing with it. The moment stays: a session that was being opened when the last batch ran is over too. What was opened
+from a session that is over, while the moment was being committed, ends with its row.
 """
 
+from datetime import datetime
 from typing import Final
 from uuid import UUID
 
 from django.contrib.sessions.models import Session as AdminSession
 from django.db import transaction
+from django.db.models import Q
 
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event
+from accounts.mfa.kept_devices import queries as kept_devices
 from ironauth.infrastructure.admin.session_store import stored_key
 from ironauth.infrastructure.cache.invalidation import invalidate
 from ironauth.infrastructure.core import clock
@@ -24,6 +28,7 @@ from ironauth.infrastructure.telemetry.logs import get_logger
 from tokens.keys.key_set import kid_tag
 from tokens.keys.models import SigningKey
 from tokens.sessions import ending
+from tokens.sessions import units as sessions
 from tokens.sessions.ends.queries import forget_devices
 from tokens.sessions.models import FIRST_PARTY_CLIENT, EverybodysEnd, Session
 
@@ -47,13 +52,13 @@ def begin(*, actor_id: UUID | None, spared: str | None = None) -> EverybodysEnd:
         spared: The key of the admin's session in which they have asked, which stays.
     """
     with transaction.atomic():
-        now = clock.now()
-        EverybodysEnd.objects.filter(finished_at=None).update(finished_at=now)
-        one, _ = EverybodysEnd.objects.get_or_create(at=now, defaults={"actor_id": actor_id})
+        EverybodysEnd.objects.filter(finished_at=None).update(finished_at=clock.now())
         ending.everything_under_way_ends.send(sender=Session)
         staff = AdminSession.objects.all()
         (staff.exclude(pk=stored_key(spared)) if spared else staff).delete()
-        kids = SigningKey.objects.exclude(state=SigningKey.State.DROPPED).values_list("kid", flat=True)
+        kids = list(SigningKey.objects.exclude(state=SigningKey.State.DROPPED).values_list("kid", flat=True))
+        # As late as can be: what is opened between the moment and the commit is younger than the moment.
+        one, _ = EverybodysEnd.objects.get_or_create(at=clock.now(), defaults={"actor_id": actor_id})
         invalidate(*map(kid_tag, kids), TAG)
         audit.record(Event.EVERYBODYS_SESSIONS_ENDED, actor_id=actor_id)
     log.warning("everybodys_sessions_end", by=str(actor_id) if actor_id else "")
@@ -63,14 +68,15 @@ def begin(*, actor_id: UUID | None, spared: str | None = None) -> EverybodysEnd:
 def end_batch() -> bool:
     """End the next rows of sessions that are over with everybody's, and note it; return whether there are more.
 
-    1 query where there is nothing to do, 5 to 9 otherwise. Two processes never do it at a time.
+    1 query where there is nothing to do, 7 to 11 otherwise. Two processes never do it at a time.
     """
     one = EverybodysEnd.objects.select_for_update(skip_locked=True).filter(finished_at=None).order_by("-at").first()
     if one is None:
         return False
     rows = Session.objects.order_by("pk")
-    looked_at = list((rows.filter(pk__gt=one.after) if one.after else rows).values_list("pk", flat=True)[:BATCH])
-    over = Session.objects.filter(pk__in=looked_at, revoked_at=None, created_at__lte=one.at).order_by()
+    looked_at = list((rows.filter(pk__gt=one.after) if one.after else rows).values_list("pk", "created_at")[:BATCH])
+    old = [session_id for session_id, created_at in looked_at if created_at <= one.at]
+    over = Session.objects.filter(pk__in=old, revoked_at=None).order_by()
     found = list(over.values_list("pk", "client_id", "user_id", "parent_id"))
     if found:
         ids = [session_id for session_id, *_ in found]
@@ -83,12 +89,30 @@ def end_batch() -> bool:
         }
         if signed_in:
             ending.clients_signed_out.send(sender=Session, signed_in=signed_in)
-    one.after = looked_at[-1] if looked_at else one.after
-    if len(looked_at) < BATCH:
+    one.ended += _end_begun_since(old, one.at)
+    devices = kept_devices.end_older(one.at, batch=BATCH)
+    one.after = looked_at[-1][0] if looked_at else one.after
+    if len(looked_at) < BATCH and devices < BATCH:
         one.finished_at = clock.now()
         log.info("everybodys_sessions_ended", sessions=one.ended)
     one.save(update_fields=["after", "ended", "finished_at"])
     return one.finished_at is None
+
+
+def _end_begun_since(old: list[UUID], at: datetime) -> int:
+    """End what was opened after the moment from sessions that are over; return how much. 1 query as a rule.
+
+    A request that read such a session before the commit has taken it for good. Sessions with ``offline_access`` end as
+    well.
+    """
+    ended, passed, step = 0, set(old), old
+    while step:
+        begun = Session.objects.filter(Q(parent_id__in=step) | Q(goes_on_from__in=step), created_at__gt=at).order_by()
+        step = [session_id for session_id in begun.values_list("pk", flat=True) if session_id not in passed]
+        passed.update(step)
+        if step:
+            ended += sessions.end_sessions(session_ids=step, reason=Session.RevokeReason.ENDED_BY_STAFF)
+    return ended
 
 
 def progress() -> str:
