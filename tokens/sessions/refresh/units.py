@@ -308,7 +308,9 @@ def _end_what_goes_on(session: StoredSession) -> int:
     whose = {"sender": Session, "user_id": session.account.id, "keep": ()}
     while step := [one for one in session_queries.that_go_on_from(step) if one not in passed]:
         passed.update(step)
-        ended += sessions.end_sessions(session_ids=step, reason=Session.RevokeReason.REUSE)
+        # Those that ended with everybody's, and whose rows are not written yet, were over before.
+        lived = Session.objects.filter(pk__in=step, revoked_at=None).outlasting().count()
+        ended += min(lived, sessions.end_sessions(session_ids=step, reason=Session.RevokeReason.REUSE))
         ending.under_way_ends.send(session_ids=step, **whose)
     return ended
 
