@@ -32,7 +32,7 @@ MARKS: Final = 5
 #: Where a primary's log ends, and what a replica has replayed of it, in bytes. Not how much of the log is written: with
 #: ``synchronous_commit = off`` a row can be seen before that. A replica that was promoted has a log of its own, whose
 #: positions say nothing about the primary's: its connections go on, and it is no replica any more.
-_POSITION: Final = "SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn"
+_POSITION: Final = "SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn WHERE NOT pg_is_in_recovery()"
 _REPLAYED: Final = "SELECT pg_last_wal_replay_lsn() - '0/0'::pg_lsn WHERE pg_is_in_recovery()"
 
 
@@ -51,11 +51,15 @@ class _Behind(Exception):
     """The replica has not replayed as much as is wanted."""
 
 
-def position() -> int:
-    """Return how far this thread's server, a primary, has come in its log, in bytes: a unit of work."""
+def position() -> int | None:
+    """Return how far this thread's server has come in its log, in bytes; None where it is no primary: a unit of work.
+
+    A former primary that came back as a replica has no such position, and PostgreSQL calls the question an error.
+    """
     with connections[DEFAULT_DB_ALIAS].cursor() as cursor:
         cursor.execute(_POSITION)
-        return int(cursor.fetchone()[0])
+        found = cursor.fetchone()
+        return None if found is None else int(found[0])
 
 
 def replayed() -> int | None:
@@ -142,7 +146,9 @@ class Replica:
         if self._resting_for:  # one request tries whether it is over
             self._rest_until = now + REST_S
         if least is None and self._marks.claim(now):
-            self._marks.note(now, await primary(position))
+            reached = await primary(position)
+            if reached is not None:
+                self._marks.note(now, reached)
         try:
             async with asyncio.timeout(max(until - time.monotonic(), 0.0) * SHARE):
                 found = await asyncio.get_running_loop().run_in_executor(self.executor, self._perform, unit, least)
