@@ -254,9 +254,11 @@ def _decide_and_issue(*, request: AuthorizationRequest, client: Client, cookie: 
 
 
 def _lacks_factor(request: AuthorizationRequest, session: StoredSession) -> bool:
-    """Return whether a kept device stood in for the factor that the client wants to be proved."""
+    """Return whether the client wants a second factor to be proved, and a new sign-in may do what this one has not."""
     amr = session.amr.split()
-    return request.wants_second_factor and BY_KEPT_DEVICE in amr and MULTIPLE not in amr
+    needed = id_tokens.AAL2 in request.needed_acr.split() and not request.silent
+    wanted = needed and not id_tokens.meets(amr, request.needed_acr)
+    return MULTIPLE not in amr and (wanted or (request.wants_second_factor and BY_KEPT_DEVICE in amr))
 
 
 def _decided(
@@ -296,6 +298,8 @@ def _remember_and_issue(
     session = sso_session.find(cookie)
     if session is None:
         return Decision(Step.SIGN_IN)
+    if not id_tokens.meets(session.amr.split(), request.needed_acr):  # renewed by a weaker sign-in since
+        return Decision(Step.UNMET)
     # Else they have chosen who they are, no more.
     if not client.trusted or "consent" in request.prompt or request.details:
         if not sso_session.hold(session):
