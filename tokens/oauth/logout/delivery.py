@@ -6,6 +6,7 @@ after sending it, or an answer gets lost.
 
 import asyncio
 import secrets
+import threading
 import time
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -107,6 +108,9 @@ class LogoutDelivery(QueueDelivery[Claimed]):
         #: with many notices would take all threads for hours, and no other client would be told.
         self._resting: dict[str, float] = {}
         self._strangers = 0
+        #: Threads that still work for a stranger of whom nobody waits for any more: a name is looked up to its end.
+        self._stuck = 0
+        self._lock = threading.Lock()
 
     async def deliver(self, notice: Claimed) -> None:
         """Tell one client, and say in the queue how it went; a client that is gone or disabled is told nothing."""
@@ -115,8 +119,9 @@ class LogoutDelivery(QueueDelivery[Claimed]):
             try:
                 if time.monotonic() < self._resting.get(client.client_id, 0.0):
                     raise ExchangeFailedError("let another one wait")
-                if client.unverified and self._strangers >= MOST_STRANGERS:
-                    raise ExchangeFailedError("others of strangers are on their way")
+                if client.unverified and self._strangers + self._stuck >= MOST_STRANGERS:
+                    await database().write(logout_notices.put_back, notice)  # it was not tried: that is no failure
+                    return
                 self._strangers += client.unverified
                 try:
                     await self._send(client, notice)
@@ -140,11 +145,26 @@ class LogoutDelivery(QueueDelivery[Claimed]):
             networks=addresses.networks_of_logout(unverified=client.unverified),
         )
         body = urlencode({"logout_token": token}).encode()
+        state = {"on thread": False, "left": False}
+
+        def run() -> None:
+            with self._lock:
+                state["on thread"] = True
+            try:
+                exchange.run("POST", headers=HEADERS, wanted=CONFIRMED, body=body)
+            finally:
+                with self._lock:
+                    state["on thread"] = False
+                    self._stuck -= state["left"]
+
         try:
             async with asyncio.timeout(LIMIT_S):
-                await self._executor.offload(exchange.run, "POST", headers=HEADERS, wanted=CONFIRMED, body=body)
+                await self._executor.offload(run)
         finally:
             exchange.cut()
+            with self._lock:
+                state["left"] = client.unverified and state["on thread"]
+                self._stuck += state["left"]
 
     async def _note_failure(self, notice: Claimed, error: Exception) -> None:
         """Have the notice tried again, unless its day is over. What clients answer is logged nowhere."""

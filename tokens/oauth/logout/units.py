@@ -79,6 +79,12 @@ def done(notice: Claimed) -> None:
     LogoutNotice.objects.filter(pk=notice.id).delete()
 
 
+def put_back(notice: Claimed) -> None:
+    """Let a notice that was not tried wait for a moment, as if nobody had taken it. One query."""
+    mine = LogoutNotice.objects.filter(pk=notice.id, attempts=notice.attempts)
+    mine.update(due_at=clock.now() + retry_after(1, first_s=FIRST_RETRY_S), attempts=F("attempts") - 1)
+
+
 def failed(notice: Claimed) -> bool:
     """Let a notice that was not confirmed wait for its next turn; return True when it is given up. One query.
 
