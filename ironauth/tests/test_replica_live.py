@@ -30,6 +30,7 @@ from conftest import PASSWORD, bearer
 from ironauth import settings_test
 from ironauth.infrastructure.cache.two_level import token_cache
 from ironauth.infrastructure.core.errors import PermissionDenied
+from ironauth.infrastructure.db.replica import _POSITION
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.models import Invalidation
 from ironauth.tests.services import PrivatePostgres, find_binary
@@ -290,6 +291,13 @@ async def test_no_decision_asks_a_replica_that_has_old_data(
     assert (await api.get("/api/v1/users", headers=bearer(pairs["demoted"]))).status_code == 403
     assert [(await sign_in(name)).status_code for name in ("gone", "renewed")] == [401, 401]
     assert (await sign_in("renewed", "another violet otter 9")).status_code == 200
+
+
+async def test_a_server_in_recovery_has_no_position(replica: Standby) -> None:
+    """What is asked of a primary is no error to one that came back as a replica; the bare question would be."""
+    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState):
+        await sync_to_async(replica.ask)("SELECT pg_current_wal_insert_lsn()")
+    assert await sync_to_async(replica.ask)(_POSITION) is None
 
 
 async def test_a_replica_that_was_promoted_is_believed_nothing(settings: Settings, django_db_setup: None) -> None:

@@ -258,9 +258,14 @@ class OAuthClient(models.Model):
             super().save(**kwargs)
 
     @property
+    def by_staff(self) -> bool:
+        """Whether staff made it, not a stranger."""
+        return self.origin == self.Origin.STAFF
+
+    @property
     def is_unverified(self) -> bool:
         """Whether a stranger made it, and nobody of staff has looked at it since."""
-        return self.origin != self.Origin.STAFF and self.verified_at is None
+        return not self.by_staff and self.verified_at is None
 
     @property
     def sessions_ending(self) -> int | None:

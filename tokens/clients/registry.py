@@ -49,6 +49,7 @@ class Client(msgspec.Struct, frozen=True):
         client_id: The text of the row's id, by which everything here knows it; ``public_id`` is what others call it.
         sector_key: What makes the ``sub`` of a pairwise client's people (``subjects``), empty for a public one.
         unverified: Made by a stranger, and nobody of staff has looked at it.
+        by_staff: Made by staff; what a stranger has made stays a stranger's when staff have looked at it.
         api_scopes: Scopes of APIs that are open to clients which staff have not made, good at those alone.
         stored: Whether there is a row; not before somebody has allowed a client something that its document describes.
     """
@@ -88,6 +89,7 @@ class Client(msgspec.Struct, frozen=True):
     session_absolute_s: int | None
     secrets: tuple[ClientSecret, ...]
     unverified: bool = False
+    by_staff: bool = False
     document_url: str = ""
     api_scopes: frozenset[str] = frozenset()
     stored: bool = True
@@ -326,10 +328,9 @@ def snapshot(row: OAuthClient, secrets: Iterable[OAuthClientSecret] = ()) -> Cli
             for secret in secrets
         ),
         unverified=row.is_unverified,
+        by_staff=row.by_staff,
         document_url=row.document_url,
-        api_scopes=(
-            resource_queries.open_to_self_registered() if row.origin != OAuthClient.Origin.STAFF else frozenset()
-        ),
+        api_scopes=frozenset() if row.by_staff else resource_queries.open_to_self_registered(),
         stored=not row._state.adding,  # noqa: SLF001 - documented by Django
         jwks_uri=row.jwks_uri,
         request_uris=tuple(row.request_uris),

@@ -215,9 +215,9 @@ def _backchannel(client: OAuthClient) -> Iterable[FieldError]:
     problem = redirect_uris.problem_of(uri)
     if problem is None and not uri.startswith("https://") and not (settings.DEBUG and uri.startswith("http://")):
         problem = "This server calls it with a signed token: write https://."
-    networks = addresses.networks_of_logout(unverified=client.is_unverified)
+    networks = addresses.networks_of_logout(by_staff=client.by_staff)
     if problem is None and not may_be_called(urlsplit(uri).hostname or "", networks):
-        setting = "IRONAUTH_CLIENT_DOCUMENT_NETWORKS" if client.is_unverified else "IRONAUTH_LOGOUT_NETWORKS"
+        setting = "IRONAUTH_LOGOUT_NETWORKS" if client.by_staff else "IRONAUTH_CLIENT_DOCUMENT_NETWORKS"
         problem = f"The host is in a private network: choose a public one, or name it in {setting}."
     if problem is not None:
         yield _problem(field, "address", problem)

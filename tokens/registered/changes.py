@@ -30,7 +30,7 @@ def create[Row: Registered](kind: Kind[Row, Any], row: Row, *, actor_id: UUID | 
 def change[Row: Registered](
     kind: Kind[Row, Any], row: Row, *, fields: Sequence[str], actor_id: UUID | None = None
 ) -> None:
-    """Store changed ``fields``.
+    """Store changed ``fields`` and no other: the row may have been read before somebody else changed those.
 
     Args:
         kind: The row's kind.
@@ -38,7 +38,7 @@ def change[Row: Registered](
         fields: The names of the fields that were set, for the trail.
         actor_id: Who does it; None for a command.
     """
-    row.save(update_fields=kind.changeable)
+    row.save(update_fields=[name for name in kind.changeable if name in fields])
     told = {**kind.told(row), "fields": sorted(fields)}
     audit.record(
         kind.changed, actor_id=actor_id, details={**told, "active": row.active} if "active" in fields else told

@@ -92,8 +92,8 @@ STRANGERS = Section(
     Setting(
         "IRONAUTH_CLIENT_DOCUMENT_NETWORKS",
         "Networks that are not public and that documents, keys, requests and logos of applications are fetched from "
-        "all the same, and where unverified applications hear of sign-outs, e.g. 10.0.0.0/8 (default: none). A host "
-        "name is resolved once, and judged.",
+        "all the same, and where applications of strangers hear of sign-outs, verified or not, e.g. 10.0.0.0/8 "
+        "(default: none). A host name is resolved once, and judged.",
         default=(),
         example="10.0.0.0/8",
         accept=lambda value, _: addresses.private_networks(value, "IRONAUTH_CLIENT_DOCUMENT_NETWORKS"),

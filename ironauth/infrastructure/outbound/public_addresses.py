@@ -31,7 +31,7 @@ class NotPublicError(OSError):
     """The host is in a network that nobody has allowed; the text names neither."""
 
     def __init__(self) -> None:
-        super().__init__("the address is not public, and in no network of IRONAUTH_LOGOUT_NETWORKS")
+        super().__init__("the address is not public, and in none of the networks that a setting names for it")
 
 
 def connected(

@@ -28,15 +28,16 @@ def problem_of(uri: str) -> str | None:
     return problem
 
 
-def networks_of_logout(*, unverified: bool) -> list[str]:
+def networks_of_logout(*, by_staff: bool) -> list[str]:
     """Return the networks that are not public and in which a client may hear of sign-outs all the same.
 
-    An operator who has applications of the house there has not let strangers send requests into them.
+    An operator who has applications of the house there has not let strangers send requests into them. Staff who verify
+    a stranger's client have seen a name, and its owner says where that leads, now and later.
 
     Args:
-        unverified: Whether the client is a stranger's that staff have not verified.
+        by_staff: Whether staff have made the client.
     """
-    return settings.IRONAUTH_CLIENT_DOCUMENT_NETWORKS if unverified else settings.IRONAUTH_LOGOUT_NETWORKS
+    return settings.IRONAUTH_LOGOUT_NETWORKS if by_staff else settings.IRONAUTH_CLIENT_DOCUMENT_NETWORKS
 
 
 def problem_of_request(uri: str) -> str | None:

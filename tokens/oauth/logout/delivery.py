@@ -108,7 +108,7 @@ class LogoutDelivery(QueueDelivery[Claimed]):
         #: with many notices would take all threads for hours, and no other client would be told.
         self._resting: dict[str, float] = {}
         self._strangers = 0
-        #: Threads that still work for a stranger of whom nobody waits for any more: a name is looked up to its end.
+        #: Threads that still work for a stranger after its time: a name is looked up to its end, and nobody waits.
         self._stuck = 0
         self._lock = threading.Lock()
 
@@ -142,13 +142,15 @@ class LogoutDelivery(QueueDelivery[Claimed]):
             client.backchannel_logout_uri,
             limit_s=LIMIT_S,
             longest=LONGEST_ANSWER,
-            networks=addresses.networks_of_logout(unverified=client.unverified),
+            networks=addresses.networks_of_logout(by_staff=client.by_staff),
         )
         body = urlencode({"logout_token": token}).encode()
-        state = {"on thread": False, "left": False}
+        state = {"on thread": False, "over": False, "left": False}
 
         def run() -> None:
             with self._lock:
+                if state["over"]:  # a thread took it just as its time ended: nobody would count it
+                    return
                 state["on thread"] = True
             try:
                 exchange.run("POST", headers=HEADERS, wanted=CONFIRMED, body=body)
@@ -163,6 +165,7 @@ class LogoutDelivery(QueueDelivery[Claimed]):
         finally:
             exchange.cut()
             with self._lock:
+                state["over"] = True
                 state["left"] = client.unverified and state["on thread"]
                 self._stuck += state["left"]
 

@@ -47,7 +47,7 @@ class Server:
     """A replica that stands wherever a test puts it, and counts who asks."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.primary = 100
+        self.primary: int | None = 100
         self.replayed: Any = 100
         self.asked = self.primary_asked = 0
         self.replica = Replica({"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}, bound_s=BOUND_S)
@@ -179,6 +179,18 @@ async def test_a_primary_that_does_not_say_where_it_is_is_no_answer(server: Serv
     with pytest.raises(Unavailable):
         await server.replica.read(lambda: 1, None, primary=unavailable, until=time.monotonic() + 1)
     assert await server.read() == "primary"  # for a part of the bound nobody else asks
+
+
+async def test_a_former_primary_has_no_position(server: Server) -> None:
+    """Nothing is known of how old the replica is then: the default server answers, and later one with a position."""
+    server.primary = None
+    assert [await server.read() for _ in range(5)] == ["primary"] * 5
+    assert server.primary_asked == 1
+    assert server.replica._marks.least(time.monotonic()) is None
+    server.primary = 100
+    server.replica._rest_until -= module.BEHIND_S
+    server.replica._marks._next_at = 0.0
+    assert await server.read() == "replica"
 
 
 @pytest.mark.django_db(transaction=True)

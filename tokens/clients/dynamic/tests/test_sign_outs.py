@@ -77,16 +77,23 @@ async def test_networks_of_the_house(api: httpx.AsyncClient, opened: Settings, s
 
 
 async def test_the_rules_of_staff_are_the_same(settings: Settings) -> None:
-    """A stranger's client that staff change keeps to the networks of strangers; verified, it has those of the house."""
-    settings.IRONAUTH_LOGOUT_NETWORKS = ["10.0.0.0/8"]
+    """A stranger's client that staff change keeps to the networks of strangers, also when they have verified it."""
+    settings.IRONAUTH_LOGOUT_NETWORKS, settings.IRONAUTH_CLIENT_DOCUMENT_NETWORKS = ["10.0.0.0/8"], []
     client, _ = await sync_to_async(make_client)()
     client.backchannel_logout_uri = "https://10.0.0.1/signed-out"
     judge = sync_to_async(rules.problems_of)
     assert not await judge(client)
     client.origin = OAuthClient.Origin.REGISTERED
-    assert [problem.field for problem in await judge(client)] == ["backchannel_logout_uri"]
-    client.verified_at = clock.now()
+    for verified_at in (None, clock.now()):
+        client.verified_at = verified_at
+        (problem,) = await judge(client)
+        assert (problem.field, "IRONAUTH_CLIENT_DOCUMENT_NETWORKS" in problem.message) == (
+            "backchannel_logout_uri", True,
+        )  # fmt: skip
+    settings.IRONAUTH_LOGOUT_NETWORKS, settings.IRONAUTH_CLIENT_DOCUMENT_NETWORKS = [], ["10.0.0.0/8"]
     assert not await judge(client)
+    client.origin = OAuthClient.Origin.STAFF
+    assert [problem.field for problem in await judge(client)] == ["backchannel_logout_uri"]
 
 
 async def test_replaced(api: httpx.AsyncClient, opened: Settings, settings: Settings) -> None:
@@ -104,8 +111,8 @@ async def test_replaced(api: httpx.AsyncClient, opened: Settings, settings: Sett
 
 
 async def test_an_address_that_staff_have_given(api: httpx.AsyncClient, opened: Settings, settings: Settings) -> None:
-    """The client keeps it, though it could not name it; it names no other one inside, and stays verified."""
-    settings.IRONAUTH_LOGOUT_NETWORKS = ["10.0.0.0/8"]
+    """In a network of strangers the client keeps it, and stays verified; in one of the house alone nobody does."""
+    settings.IRONAUTH_CLIENT_DOCUMENT_NETWORKS = ["10.0.0.0/8"]
     told = await registered(api)
     inside = "https://10.0.0.1/signed-out"
     rows = OAuthClient.objects.filter(pk=told["client_id"])
@@ -113,8 +120,10 @@ async def test_an_address_that_staff_have_given(api: httpx.AsyncClient, opened: 
     where, headers = told["registration_client_uri"], bearer(told["registration_access_token"])
     said = {**AGENT, "client_id": told["client_id"], "backchannel_logout_uri": inside}
     assert (await api.put(where, json=said, headers=headers)).status_code == 200
-    said["backchannel_logout_uri"] = "https://10.0.0.2/signed-out"
-    assert refused(await api.put(where, json=said, headers=headers), 400, "invalid_client_metadata")
+    settings.IRONAUTH_LOGOUT_NETWORKS, settings.IRONAUTH_CLIENT_DOCUMENT_NETWORKS = ["10.0.0.0/8"], []
+    for uri in (inside, "https://10.0.0.2/signed-out"):
+        said["backchannel_logout_uri"] = uri
+        assert refused(await api.put(where, json=said, headers=headers), 400, "invalid_client_metadata")
     row = await rows.aget()
     assert (row.backchannel_logout_uri, row.verified_at is not None) == (inside, True)
 

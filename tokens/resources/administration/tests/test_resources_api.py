@@ -1,13 +1,19 @@
 """Registered APIs over HTTP and in the admin: by rights, judged, with one event an act."""
 
 import asyncio
+from io import StringIO
 from typing import Any
 
 import pytest
 from asgiref.sync import sync_to_async
+from django.core.management import call_command
+from django.test import Client
+from django.urls import reverse
 
 from accounts.audit.models import AuditEvent
+from accounts.users.models import User
 from conftest import bearer
+from tokens.registered import changes
 from tokens.resources.models import ApiResource
 from tokens.sign_in.tests.test_step_up import STEP_UP_REQUIRED, age
 from tokens.tests.machine import make_machine
@@ -50,7 +56,7 @@ async def test_registered_changed_and_deleted(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "fields"),
+    ("bad", "fields"),
     [
         ({"identifier": "orders"}, ["identifier"]),
         ({"identifier": "https://a.example/#x", "name": ""}, ["name"]),
@@ -61,9 +67,9 @@ async def test_registered_changed_and_deleted(stage: Stage) -> None:
         ({"scopes": "orders:read"}, ["scopes"]),
     ],
 )
-async def test_bad_fields_are_named(stage: Stage, changes: dict[str, Any], fields: list[str]) -> None:
+async def test_bad_fields_are_named(stage: Stage, bad: dict[str, Any], fields: list[str]) -> None:
     """And nothing is stored."""
-    answer = await stage.api.post(RESOURCES, json={**NEW, **changes}, headers=bearer(stage.root_pair))
+    answer = await stage.api.post(RESOURCES, json={**NEW, **bad}, headers=bearer(stage.root_pair))
     assert (answer.status_code, [one["field"] for one in answer.json()["errors"]]) == (400, fields), answer.text
     assert not await ApiResource.objects.aexists()
 
@@ -118,3 +124,36 @@ async def test_an_unknown_one(stage: Stage) -> None:
     for method in ("GET", "PATCH", "DELETE"):
         answer = await stage.api.request(method, f"{RESOURCES}/{gone.pk}", headers=bearer(stage.root_pair))
         assert answer.status_code == 404
+
+
+@pytest.mark.parametrize("by", ["admin", "command"])
+async def test_what_somebody_else_changes_meanwhile_stays(
+    stage: Stage, client: Client, monkeypatch: pytest.MonkeyPatch, by: str
+) -> None:
+    """A page of the admin, and the command, store what they change alone: a PATCH since they read the row goes on."""
+    row = await made()
+    root = await User.objects.aget(pk=stage.root)
+    change = changes.change
+
+    def late(kind: Any, changed: ApiResource, **said: Any) -> None:
+        """Change the row as after somebody else's act."""
+        assert ApiResource.objects.filter(pk=row.pk).update(scopes=["orders:write"], name="Renamed") == 1
+        change(kind, changed, **said)
+
+    monkeypatch.setattr(changes, "change", late)
+
+    def act() -> None:
+        if by == "command":
+            call_command("api_resource", "disable", NEW["identifier"], stdout=StringIO())
+            return
+        client.force_login(root)
+        form = {"name": NEW["name"], "scopes": "orders:read", "signing_alg": "ed25519", "access_token_s": ""}
+        answer = client.post(reverse("admin:tokens_apiresource_change", args=[row.pk]), form)
+        assert answer.status_code == 302, answer.content
+
+    await sync_to_async(act)()
+    stored = await ApiResource.objects.aget()
+    assert (stored.name, stored.scopes, stored.active) == ("Renamed", ["orders:write"], False)
+    event = await AuditEvent.objects.aget(event="resource_changed")
+    assert event.details["fields"] == ["active"]
+    assert event.details["active"] is False
