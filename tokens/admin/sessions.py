@@ -39,7 +39,7 @@ from tokens.rights import DELETE_SESSIONS
 from tokens.sessions import ending
 from tokens.sessions import queries as session_queries
 from tokens.sessions import units as sessions
-from tokens.sessions.ends import of_everybody
+from tokens.sessions.ends import clocks, of_everybody
 from tokens.sessions.ends import queries as session_ends
 from tokens.sessions.models import Session, SessionQuerySet
 
@@ -144,8 +144,12 @@ class EndOfEverybody:
             )
         if request.method == "POST":
             caller: Any = request.user
-            of_everybody.begin(actor_id=caller.pk, spared=request.session.session_key)
-            self.message_user(request, "Everybody's sessions have ended.", messages.SUCCESS)
+            try:
+                of_everybody.begin(actor_id=caller.pk, spared=request.session.session_key)
+            except clocks.ClockIsWrongError as error:
+                self.message_user(request, str(error), messages.ERROR)
+            else:
+                self.message_user(request, "Everybody's sessions have ended.", messages.SUCCESS)
         return redirect(reverse("admin:tokens_session_changelist"))
 
 

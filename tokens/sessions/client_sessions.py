@@ -53,6 +53,7 @@ _THROWN_OUT: Final = (
 class _Parent(NamedTuple):
     """What an SSO session says to the sessions that begin in it."""
 
+    ended_with_all_at: datetime | None
     revoked_at: datetime | None
     revoke_reason: str
     idle_expires_at: datetime
@@ -61,9 +62,9 @@ class _Parent(NamedTuple):
     user_agent: str
 
     @property
-    def ended_with_all(self) -> bool:
-        """Whether it ended with the sessions of everybody: its row has no reason yet."""
-        return self.revoked_at is not None and not self.revoke_reason
+    def thrown_out(self) -> bool:
+        """Whether nothing begins in it: also where it ended with everybody's, and its row gives another reason."""
+        return self.ended_with_all_at is not None or self.revoke_reason in _THROWN_OUT
 
 
 class _Shown(NamedTuple):
@@ -79,9 +80,9 @@ _PARENT: Final = CompiledSelect(
     lambda: (
         Session.objects.select_for_update(no_key=True)
         .filter(pk=_ID)
-        .with_end()
+        .with_all_end()
         .order_by()
-        .values_list("ended_at", *_Parent._fields[1:])
+        .values_list(*_Parent._fields)
     )
 )
 
@@ -138,7 +139,7 @@ def _session(
 ) -> NewSession | None:
     """Return the session to be; None when it would end with an SSO session that is over."""
     now = clock.now()
-    if parent is not None and (parent.revoke_reason in _THROWN_OUT or parent.ended_with_all):
+    if parent is not None and parent.thrown_out:
         return None
     idle_s, absolute = _limits(client, now)
     if Scope.OFFLINE_ACCESS not in scope_set(consented.scope) and consented.parent_id is not None:

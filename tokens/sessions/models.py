@@ -87,6 +87,12 @@ class EverybodysEnd(models.Model):
         return str(self.at)
 
 
+def _with_all() -> models.Subquery:
+    """Return the newest moment at which a session ended with those of everybody, for a query of sessions."""
+    moments = EverybodysEnd.objects.filter(at__gte=models.OuterRef("created_at")).order_by("-at")
+    return models.Subquery(moments.values("at")[:1])
+
+
 class SessionQuerySet(models.QuerySet["Session"]):
     """Sessions, many at a time."""
 
@@ -105,8 +111,11 @@ class SessionQuerySet(models.QuerySet["Session"]):
 
     def with_end(self) -> SessionQuerySet:
         """Add ``ended_at``: when a session ended before its time, by its row or with those of everybody; else NULL."""
-        with_all = EverybodysEnd.objects.filter(at__gte=models.OuterRef("created_at")).order_by("-at").values("at")
-        return self.annotate(ended_at=Coalesce("revoked_at", models.Subquery(with_all[:1])))
+        return self.annotate(ended_at=Coalesce("revoked_at", _with_all()))
+
+    def with_all_end(self) -> SessionQuerySet:
+        """Add ``ended_with_all_at``: when a session ended with those of everybody, whatever its row says; else NULL."""
+        return self.annotate(ended_with_all_at=_with_all())
 
     def over(self, before: datetime) -> SessionQuerySet:
         """Return the sessions that were revoked or expired before ``before``."""

@@ -6,7 +6,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import transaction
 
 from ironauth.infrastructure.core.stdio import ignore_broken_pipe
-from tokens.sessions.ends import of_everybody
+from tokens.sessions.ends import clocks, of_everybody
 
 
 class Command(BaseCommand):
@@ -18,8 +18,13 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Add --confirm and --status."""
+        """Add --confirm, --despite-clocks and --status."""
         parser.add_argument("--confirm", metavar="PHRASE", help=f'to go on: "{of_everybody.PHRASE}"')
+        parser.add_argument(
+            "--despite-clocks",
+            action="store_true",
+            help="by this machine's clock, though it seems to be wrong; do it again once the clocks are right",
+        )
         parser.add_argument("--status", action="store_true", help="end nothing; say how far the newest end is")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -27,7 +32,10 @@ class Command(BaseCommand):
         if not options["status"]:
             if options["confirm"] != of_everybody.PHRASE:
                 raise CommandError(f'Nothing was done. To go on: --confirm "{of_everybody.PHRASE}"')
-            of_everybody.begin(actor_id=None)
+            try:
+                of_everybody.begin(actor_id=None, despite_clocks=options["despite_clocks"])
+            except clocks.ClockIsWrongError as error:
+                raise CommandError(f"{error} To end them all the same: --despite-clocks") from error
             more = True
             while more:
                 with transaction.atomic():

@@ -88,13 +88,22 @@ def end_batch() -> bool:
 def end_all() -> None:
     """End all that waits, each batch in a transaction of its own; for commands, which have no server to wait for.
 
-    Sessions of clients, and those of everybody (``of_everybody``).
+    Sessions of clients, and those of everybody (``of_everybody``). One that fails keeps no other one back.
+
+    Raises:
+        Exception: The first error there was.
     """
+    failed: Exception | None = None
     for step in _steps():
         more = True
-        while more:
-            with transaction.atomic():
-                more = step()
+        try:
+            while more:
+                with transaction.atomic():
+                    more = step()
+        except Exception as error:  # noqa: BLE001 - it is raised below
+            failed = failed or error
+    if failed is not None:
+        raise failed
 
 
 def _steps() -> tuple[Callable[[], bool], ...]:
@@ -150,19 +159,23 @@ class _Ending:
             try:
                 self._wake.clear()
                 await self._end_all()
-            except Unavailable:
-                pass  # the pool has logged it
             except Exception:  # this task must never die
                 log.exception("client_ending_failed")
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), POLL_S)
 
     async def _end_all(self) -> None:
+        """Try each step, whatever has become of another."""
         for step in _steps():
             more = True
-            while more:
-                more = await database().write(step)
-                await asyncio.sleep(REST_S)
+            try:
+                while more:
+                    more = await database().write(step)
+                    await asyncio.sleep(REST_S)
+            except Unavailable:
+                pass  # the pool has logged it
+            except Exception:  # the next one may work
+                log.exception("client_ending_failed")
 
 
 _ending = _Ending()

@@ -29,6 +29,7 @@ from tokens.keys.key_set import kid_tag
 from tokens.keys.models import SigningKey
 from tokens.sessions import ending
 from tokens.sessions import units as sessions
+from tokens.sessions.ends import clocks
 from tokens.sessions.ends.queries import forget_devices
 from tokens.sessions.models import FIRST_PARTY_CLIENT, EverybodysEnd, Session
 
@@ -42,15 +43,21 @@ PHRASE: Final = "end everybody's sessions"
 log = get_logger()
 
 
-def begin(*, actor_id: UUID | None, spared: str | None = None) -> EverybodysEnd:
-    """End the sessions of everybody now, those of the admin too, and leave it in the trail. 8 queries.
+def begin(*, actor_id: UUID | None, spared: str | None = None, despite_clocks: bool = False) -> EverybodysEnd:
+    """End the sessions of everybody now, those of the admin too, and leave it in the trail. 9 or 10 queries.
 
     An earlier end whose rows are not all written is left to this one, which has them all.
 
     Args:
         actor_id: The member of staff; None for a command.
         spared: The key of the admin's session in which they have asked, which stays.
+        despite_clocks: Whether to end them by a clock that seems to be wrong.
+
+    Raises:
+        ClockIsWrongError: This machine's clock is off, and nothing was done.
     """
+    if not despite_clocks:
+        clocks.require_right()
     with transaction.atomic():
         EverybodysEnd.objects.filter(finished_at=None).update(finished_at=clock.now())
         ending.everything_under_way_ends.send(sender=Session)
