@@ -6,13 +6,14 @@ tokens that are moved to another row do not open.
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 import msgspec
-from django.db import transaction
+from django.db import connection, transaction
 
 from accounts.federation.kinds.kind import ProviderKind, UpstreamPerson
+from accounts.federation.kinds.registry import KINDS
 from accounts.federation.models import URI_CHARACTERS, Identity, KeptTokens, UpstreamProvider, UpstreamSignIn
 from accounts.mfa.second_factor import Resealed
 from ironauth.infrastructure.core import clock
@@ -26,6 +27,24 @@ _MOST_S: Final = 10 * 366 * 86_400  # seconds that an access token may say it is
 _ON_THEIR_WAY: Final = register_purpose("ironauth upstream tokens on their way")
 _KEPT: Final = register_purpose("ironauth upstream tokens")
 _COLON: Final = b":"  # in no id of a master key
+_DIGITS: Final = 12  # of a number of seconds that is told as text
+
+
+class Client(NamedTuple):
+    """The client that a provider knows us as: its issuer as configured, and our ID. Tokens go where they came from."""
+
+    issuer: str
+    client_id: str
+
+
+def client_of(row: UpstreamProvider) -> Client:
+    """Return the client that a provider knows us as by now.
+
+    Args:
+        row: The provider.
+    """
+    kind = KINDS.get(row.kind)
+    return Client((kind.issuer if kind else "") or row.issuer, row.client_id)
 
 
 class Tokens(msgspec.Struct, frozen=True):
@@ -43,6 +62,14 @@ class Tokens(msgspec.Struct, frozen=True):
     def __repr__(self) -> str:
         """Name them without telling them: a traceback may show this."""
         return f"<tokens given at {self.given_at}>"
+
+
+class _Waiting(msgspec.Struct, frozen=True):
+    """Tokens on their way, with the client that they were given to."""
+
+    tokens: Tokens
+    issuer: str
+    client_id: str
 
 
 def told(answer: Mapping[str, Any], *, kind: ProviderKind, asked: str) -> Tokens | None:
@@ -64,10 +91,17 @@ def told(answer: Mapping[str, Any], *, kind: ProviderKind, asked: str) -> Tokens
 
 
 def _end(life: Any, now: int) -> int:
-    """Return when a token ends that is good for so many seconds; 0 where that is not said."""
-    if not isinstance(life, int | float) or isinstance(life, bool) or not 0 <= life <= _MOST_S:
+    """Return when a token ends that is good for so many seconds; 0 where that is not said.
+
+    Some providers say it as text. What is no such number is no long life: that token ends at once.
+    """
+    if life is None:
         return 0
-    return now + int(life)
+    if isinstance(life, str) and life.isascii() and life.isdigit() and len(life) <= _DIGITS:
+        life = int(life)
+    if not isinstance(life, int | float) or isinstance(life, bool) or not life >= 0:
+        return now
+    return now + int(min(life, _MOST_S))
 
 
 def _token(answer: Mapping[str, Any], name: str) -> str:
@@ -77,40 +111,47 @@ def _token(answer: Mapping[str, Any], name: str) -> str:
     return value if isinstance(value, str) and fits and " " not in value else ""
 
 
-def on_their_way(tokens: Tokens, *, provider_id: UUID, person: UpstreamPerson) -> bytes:
+def on_their_way(tokens: Tokens, *, provider_id: UUID, client: Client, person: UpstreamPerson) -> bytes:
     """Return tokens as they wait with an identity: sealed, with the id of the master key in front.
 
     Args:
         tokens: What the provider has just given.
         provider_id: Which provider.
+        client: The one that was given them.
         person: Who it says they are for.
     """
     bound_to = _identity(provider_id, person.issuer, person.subject)
-    key_id, sealed = sealing.seal(msgspec.msgpack.encode(tokens), _ON_THEIR_WAY, bound_to)
+    waiting = _Waiting(tokens, client.issuer, client.client_id)
+    key_id, sealed = sealing.seal(msgspec.msgpack.encode(waiting), _ON_THEIR_WAY, bound_to)
     return key_id.encode() + _COLON + sealed
 
 
 def keep(identity: Identity, *, provider_id: UUID, waiting: bytes | None) -> None:
     """Keep the tokens that have come with an identity, now that it is its account's. Five queries, none for no tokens.
 
-    Nothing is kept of a provider that is switched off or keeps none by now: its row is locked, so that who switches it
-    off deletes what is kept here, or this finds it off. Nor in place of tokens that were given later. Where a provider
-    gives a refresh token once (Google), the one of before stays.
+    Nothing is kept of a provider that is switched off, keeps none or is asked as another client by now: its row is
+    locked, so that who changes it deletes what is kept here, or this finds it changed. Nor in place of tokens that were
+    given later. Where a provider gives a refresh token once (Google), the one of before stays.
 
     Args:
         identity: Whose row they are kept with, in the caller's transaction.
         provider_id: The provider that has given them.
         waiting: What ``on_their_way`` has returned; None where there are none.
     """
-    keeping = UpstreamProvider.objects.select_for_update(no_key=True).filter(enabled=True, keep_tokens=True)
-    if waiting is None or keeping.filter(pk=provider_id).first() is None:
+    provider = None if waiting is None else _keeping(provider_id)
+    if waiting is None or provider is None:
         return
     key_id, _, sealed = waiting.partition(_COLON)
     bound_to = _identity(provider_id, identity.issuer, identity.subject)
     try:
-        tokens = _decoded(sealing.unseal(key_id.decode(), sealed, _ON_THEIR_WAY, bound_to))
+        opened_now = sealing.unseal(key_id.decode(), sealed, _ON_THEIR_WAY, bound_to)
     except (MasterKeyMissingError, SealBrokenError) as error:
         get_logger().error("upstream_tokens_unreadable", identity=str(identity.pk), cause=type(error).__name__)
+        return
+    given = msgspec.msgpack.decode(opened_now, type=_Waiting)
+    tokens = given.tokens
+    if Client(given.issuer, given.client_id) != client_of(provider):
+        get_logger().warning("upstream_tokens_of_another_client", provider=provider.slug)
         return
     before = KeptTokens.objects.select_related("identity").filter(identity=identity).first()
     if before is not None and before.kept_at.timestamp() > tokens.given_at:
@@ -118,6 +159,17 @@ def keep(identity: Identity, *, provider_id: UUID, waiting: bytes | None) -> Non
     if before is not None and before.provider_id == provider_id and not tokens.refresh_token:
         tokens = msgspec.structs.replace(tokens, refresh_token=_refresh_token_of(before))
     KeptTokens.objects.update_or_create(identity=identity, defaults=columns(identity, provider_id, tokens))
+
+
+def _keeping(provider_id: UUID) -> UpstreamProvider | None:
+    """Return a provider whose tokens are kept; it is not changed until the transaction ends.
+
+    Sign-ins share the lock, which Django has no word for, so that those of one provider do not wait for each other.
+    """
+    found = UpstreamProvider.objects.filter(pk=provider_id, enabled=True, keep_tokens=True)
+    sql, params = found.query.sql_with_params()
+    shared = " FOR SHARE" if connection.features.has_select_for_update else ""
+    return next(iter(UpstreamProvider.objects.raw(sql + shared, params)), None)
 
 
 def columns(identity: Identity, provider_id: UUID, tokens: Tokens) -> dict[str, Any]:
@@ -157,10 +209,15 @@ def opened(row: KeptTokens) -> Tokens:
 def forget(provider_id: UUID) -> int:
     """Delete the tokens of a provider, those that wait too; return how many identities had some. Two queries.
 
+    A row that somebody is linking in this moment is passed over: they hold it and wait for the provider's. ``keep``
+    finds the provider changed then. To wait for them here would be a deadlock.
+
     Args:
         provider_id: The provider, whose row the caller has changed in this transaction so that it keeps no more.
     """
-    UpstreamSignIn.objects.filter(provider_id=provider_id, tokens__isnull=False).update(tokens=None)
+    waiting = UpstreamSignIn.objects.filter(provider_id=provider_id, tokens__isnull=False)
+    free = waiting.select_for_update(skip_locked=True).values("pk")
+    UpstreamSignIn.objects.filter(pk__in=free).update(tokens=None)
     return KeptTokens.objects.filter(provider_id=provider_id).delete()[0]
 
 

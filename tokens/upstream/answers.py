@@ -121,7 +121,8 @@ def _sealed(provider: Provider, person: UpstreamPerson, answer: Mapping[str, Any
     if tokens is None:
         get_logger().warning("upstream_tokens_unusable", provider=provider.slug)
         return None
-    return kept_tokens.on_their_way(tokens, provider_id=provider.id, person=person)
+    client = kept_tokens.Client(provider.issuer, provider.client_id)
+    return kept_tokens.on_their_way(tokens, provider_id=provider.id, client=client, person=person)
 
 
 def _user(text: str) -> Any:
@@ -154,7 +155,7 @@ async def _redeemed(provider: Provider, where: Endpoints, state: str, code: str)
 
 
 async def renewed(provider: Provider, refresh_token: str) -> dict[str, Any]:
-    """Return what a provider's token endpoint answers to a refresh token (RFC 6749 §6).
+    """Return what a provider's token endpoint answers to a refresh token (RFC 6749 §6), which is sent once.
 
     Args:
         provider: Which one it is.
@@ -165,11 +166,12 @@ async def renewed(provider: Provider, refresh_token: str) -> dict[str, Any]:
         UpstreamUnavailable: (503) it does not answer.
     """
     where = await discovery.endpoints(provider.id, provider.issuer, provider.kind)
-    return await _granted(provider, where, {"grant_type": "refresh_token", "refresh_token": refresh_token})
+    form = {"grant_type": "refresh_token", "refresh_token": refresh_token}
+    return await _granted(provider, where, form, once=True)
 
 
-async def _granted(provider: Provider, where: Endpoints, form: dict[str, str]) -> dict[str, Any]:
-    """Return the answer of the token endpoint to a form, to which our credentials are added."""
+async def _granted(provider: Provider, where: Endpoints, form: dict[str, str], *, once: bool = False) -> dict[str, Any]:
+    """Return the answer of the token endpoint to a form, to which our credentials are added; ``once``: as of `post`."""
     headers = {}
     secret = _secret(provider)
     if "client_secret_basic" in where.auth_methods or "client_secret_post" not in where.auth_methods:
@@ -178,7 +180,7 @@ async def _granted(provider: Provider, where: Endpoints, form: dict[str, str]) -
         headers["Authorization"] = "Basic " + base64.b64encode(pair.encode()).decode()
     else:
         form |= {"client_id": provider.client_id, "client_secret": secret}
-    tokens = await exchange.post(where.token, form, headers)
+    tokens = await exchange.post(where.token, form, headers, once=once)
     if not isinstance(tokens, dict) or "error" in tokens:
         said = tokens.get("error") if isinstance(tokens, dict) else None
         raise UpstreamRefused("code", said=said if isinstance(said, str) else "")

@@ -45,22 +45,24 @@ async def get(url: str, *, token: str = "") -> Any:
     Raises:
         UpstreamUnavailable: There is no such answer in time.
     """
-    return await _asked(url, "GET", {"Authorization": f"Bearer {token}"} if token else {})
+    return await _asked(url, "GET", {"Authorization": f"Bearer {token}"} if token else {}, kept=KEPT)
 
 
-async def post(url: str, form: Mapping[str, str], headers: Mapping[str, str]) -> Any:
+async def post(url: str, form: Mapping[str, str], headers: Mapping[str, str], *, once: bool = False) -> Any:
     """Return the JSON that answers a form; also of a refusal, which a token endpoint sends as JSON with 400 or 401.
 
     Args:
         url: An endpoint that the provider's document names.
         form: The parameters of the body.
         headers: Further headers, such as the client's authentication.
+        once: Whether it may never be sent twice: it goes on a connection of its own.
 
     Raises:
         UpstreamUnavailable: There is no such answer in time.
     """
     more = {"Content-Type": "application/x-www-form-urlencoded", **headers}
-    return await _asked(url, "POST", more, urlencode(form).encode(), wanted=(200, 400, 401))
+    kept = None if once else KEPT
+    return await _asked(url, "POST", more, urlencode(form).encode(), wanted=(200, 400, 401), kept=kept)
 
 
 async def looked_at(url: str) -> tuple[int, bytes]:
@@ -131,13 +133,20 @@ async def _turn(provider: str) -> AsyncIterator[None]:
 
 
 async def _asked(
-    url: str, method: str, headers: Mapping[str, str], body: bytes | None = None, wanted: tuple[int, ...] = (200,)
+    url: str,
+    method: str,
+    headers: Mapping[str, str],
+    body: bytes | None = None,
+    *,
+    wanted: tuple[int, ...] = (200,),
+    kept: KeptConnections | None,
 ) -> Any:
     if not is_acceptable(url):
         raise UpstreamUnavailable("address")
     networks = settings.IRONAUTH_UPSTREAM_NETWORKS
-    # Sent twice, a code is refused the second time, at worst: as it was when the connection had only broken.
-    exchange = Exchange(url, limit_s=LIMIT_S, longest=LONGEST, networks=networks, kept=KEPT)
+    # Sent twice, a code is refused the second time, at worst: as it was when the connection had only broken. A refresh
+    # token that is seen twice may end all access: it is asked for with ``once``.
+    exchange = Exchange(url, limit_s=LIMIT_S, longest=LONGEST, networks=networks, kept=kept)
     try:
         async with asyncio.timeout(LIMIT_S), _turn(urlsplit(url).netloc):
             answer = await _executor.offload(

@@ -12,8 +12,9 @@ from django.test import override_settings
 from accounts.audit.models import AuditEvent
 from accounts.conftest import MakeUser
 from accounts.federation import kept_tokens, removal, units
-from accounts.federation.kept_tokens import Tokens
+from accounts.federation.kept_tokens import Client, Tokens
 from accounts.federation.kinds.kind import UpstreamPerson
+from accounts.federation.kinds.registry import KINDS
 from accounts.federation.models import Identity, KeptTokens, UpstreamProvider, UpstreamSignIn
 from accounts.federation.secrets import seal_into
 from ironauth.infrastructure.core import clock
@@ -21,6 +22,7 @@ from ironauth.infrastructure.crypto.sealing import SealBrokenError
 
 pytestmark = [pytest.mark.django_db, pytest.mark.storage]
 ACCESS, REFRESH = "access-token-of-the-provider", "refresh-token-of-the-provider"
+US = Client("https://acme.example", "us")
 
 
 @pytest.fixture
@@ -72,12 +74,81 @@ def test_what_waits_opens_for_its_identity_alone(two: list[KeptTokens], of: str)
             person = person._replace(issuer="https://other.example")
         case "another provider":
             of_provider = identity.pk
-    waiting = kept_tokens.on_their_way(Tokens("at", "", "", 0, 0), provider_id=of_provider, person=person)
+    waiting = kept_tokens.on_their_way(Tokens("at", "", "", 0, 0), provider_id=of_provider, client=US, person=person)
     waiting = {"garbage": b"garbage", "no key": b"gone" + waiting[waiting.index(b":") :]}.get(of, waiting)
     with transaction.atomic():
         person = UpstreamPerson(identity.issuer, identity.subject, tokens=waiting)
         assert units.connect(user_id=identity.user_id, provider_id=provider.pk, person=person) is None
     assert KeptTokens.objects.exists() is (of == "this")
+
+
+@pytest.mark.parametrize(
+    ("given_to", "now"),
+    [
+        (US, {}),
+        (US, {"name": "Acme & Co"}),
+        (US, {"client_id": "another"}),
+        (US, {"issuer": "https://other.example"}),
+        (Client(US.issuer, "another"), {"client_id": "another"}),
+    ],
+)
+def test_what_another_client_was_given_is_not_kept(
+    two: list[KeptTokens], given_to: Client, now: dict[str, str]
+) -> None:
+    """Nor by another issuer: a refresh token is sent to nobody but those who have given it."""
+    identity, provider = two[0].identity, two[0].provider
+    KeptTokens.objects.all().delete()
+    person = UpstreamPerson(identity.issuer, identity.subject)
+    tokens = Tokens("at", "rt", "", 0, 0)
+    waiting = kept_tokens.on_their_way(tokens, provider_id=provider.pk, client=given_to, person=person)
+    UpstreamProvider.objects.update(**now)
+    with transaction.atomic():
+        kept_tokens.keep(identity, provider_id=provider.pk, waiting=waiting)
+    provider.refresh_from_db()
+    assert KeptTokens.objects.exists() is (given_to == (provider.issuer, provider.client_id))
+
+
+def test_a_kind_with_an_issuer_of_its_own() -> None:
+    """That one counts, as for those who ask it, whatever the row says."""
+    row = UpstreamProvider(kind="github", issuer="", client_id="us")
+    assert kept_tokens.client_of(row) == (KINDS["github"].issuer, "us")
+    assert KINDS["github"].issuer
+
+
+TEN_YEARS = 10 * 366 * 86_400
+
+
+@pytest.mark.parametrize(
+    ("said", "life_s"),
+    [
+        (3_600, 3_600),
+        (3_599.9, 3_599),
+        ("3600", 3_600),
+        ("0", 0),
+        (0, 0),
+        (TEN_YEARS, TEN_YEARS),
+        (TEN_YEARS + 1, TEN_YEARS),
+        (1e300, TEN_YEARS),
+        ("9" * 12, TEN_YEARS),
+        ("9" * 13, 0),
+        ("-1", 0),
+        (-1, 0),
+        ("", 0),
+        ("3600s", 0),
+        ("\u0663", 0),
+        ("\u00b2", 0),
+        (float("nan"), 0),
+        (True, 0),
+        ([3_600], 0),
+        (None, None),
+    ],
+)
+def test_when_an_access_token_ends(said: object, life_s: int | None) -> None:
+    """Digits in a text count; what is no number ends at once; what is not said has no end."""
+    answer = {"access_token": "at", "token_type": "Bearer", "expires_in": said}
+    tokens = kept_tokens.told(answer, kind=KINDS["oidc"], asked="openid")
+    assert tokens is not None
+    assert tokens.expires_at == (0 if life_s is None else tokens.given_at + life_s)
 
 
 @pytest.mark.parametrize(("age_s", "kept_is"), [(1, "at0"), (0, "later"), (-1, "later")])
@@ -88,7 +159,8 @@ def test_what_was_given_before_replaces_nothing(two: list[KeptTokens], age_s: in
     columns = kept_tokens.columns(identity, provider.pk, Tokens("at0", "", "", 0, at))
     KeptTokens.objects.filter(pk=identity.pk).update(**columns)
     person = UpstreamPerson(identity.issuer, identity.subject)
-    waiting = kept_tokens.on_their_way(Tokens("later", "", "", 0, at - age_s), provider_id=provider.pk, person=person)
+    later = Tokens("later", "", "", 0, at - age_s)
+    waiting = kept_tokens.on_their_way(later, provider_id=provider.pk, client=US, person=person)
     with transaction.atomic():
         kept_tokens.keep(identity, provider_id=provider.pk, waiting=waiting)
     assert kept_tokens.opened(KeptTokens.objects.select_related("identity").get(pk=identity.pk)).access_token == kept_is
@@ -127,7 +199,7 @@ def test_a_traceback_tells_none(two: list[KeptTokens]) -> None:
     """Neither tokens in clear nor what carries them have the text in their representation."""
     tokens = Tokens(ACCESS, REFRESH, "", 0, 0)
     person = UpstreamPerson("i", "s")
-    sealed = kept_tokens.on_their_way(tokens, provider_id=two[0].provider_id, person=person)
+    sealed = kept_tokens.on_their_way(tokens, provider_id=two[0].provider_id, client=US, person=person)
     for one in (tokens, [tokens], person._replace(tokens=sealed)):
         assert ACCESS not in repr(one)
         assert REFRESH not in repr(one)

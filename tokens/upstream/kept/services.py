@@ -38,8 +38,9 @@ async def access_token(*, user_id: UUID, provider: str, actor_id: UUID | None = 
         NoUpstreamToken: (409) None is kept that works: the person signs in with the provider again.
         UpstreamUnavailable: (503) The provider does not answer, or as it should not.
     """
-    early_s = EARLY_S
+    is_renewed = False
     for _ in range(LOOKS):
+        early_s = 0 if is_renewed else EARLY_S
         held = await database().write(units.take, actor_id=actor_id, user_id=user_id, slug=provider, early_s=early_s)
         if held.is_fresh:
             tokens = held.tokens
@@ -47,9 +48,11 @@ async def access_token(*, user_id: UUID, provider: str, actor_id: UUID | None = 
             return UpstreamTokenOut(tokens.access_token, tokens.scope, end, provider, held.subject)
         if not held.tokens.refresh_token:
             raise NoUpstreamToken
+        if is_renewed:  # and ended already: asked again, the provider would say the same
+            raise UpstreamUnavailable("expires_in")
         if await database().write(units.claim, held):
             await _renew(held, slug=provider, actor_id=actor_id)
-            early_s = 0
+            is_renewed = True
         else:
             await asyncio.sleep(PAUSE_S)
     raise UpstreamUnavailable("refresh")
@@ -59,7 +62,8 @@ async def _renew(held: Held, *, slug: str, actor_id: UUID | None) -> None:
     """Have the provider give new tokens, and keep them."""
     await providers.refresh()
     provider = providers.by_slug(slug)
-    if provider is None:
+    # Asked as another client since they were read, or not known as this one yet: a refresh token goes nowhere else.
+    if provider is None or kept_tokens.Client(provider.issuer, provider.client_id) != held.client:
         raise UpstreamUnavailable("provider")
     try:
         answer = await answers.renewed(provider, held.tokens.refresh_token)

@@ -12,7 +12,7 @@ from accounts.access.scopes import USE_PROVIDER_TOKENS
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event, Outcome
 from accounts.federation import kept_tokens
-from accounts.federation.kept_tokens import Tokens
+from accounts.federation.kept_tokens import Client, Tokens
 from accounts.federation.models import KeptTokens, UpstreamProvider
 from accounts.users import queries as user_queries
 from accounts.users.models import User
@@ -29,7 +29,10 @@ LEASE_S: Final = 15
 
 
 class Held(NamedTuple):
-    """Tokens of a person at a provider, and the row as it was read. ``is_fresh``: the access token still works."""
+    """Tokens of a person at a provider, and the row as it was read.
+
+    ``is_fresh``: the access token still works. ``client``: ours at the provider when this was read.
+    """
 
     identity_id: UUID
     user_id: UUID
@@ -37,6 +40,7 @@ class Held(NamedTuple):
     tokens: Tokens
     subject: str
     is_fresh: bool
+    client: Client
 
 
 def take(*, actor_id: UUID | None, user_id: UUID, slug: str, early_s: int) -> Held:
@@ -54,7 +58,9 @@ def take(*, actor_id: UUID | None, user_id: UUID, slug: str, early_s: int) -> He
         NoUpstreamToken: None are kept, they do not open, or the account is not active.
     """
     user = _person(actor_id, user_id)
-    if not UpstreamProvider.objects.filter(slug=slug, enabled=True, keep_tokens=True).exists():
+    # Before the tokens: those of another client are deleted with the change, and are not found after it.
+    provider = UpstreamProvider.objects.filter(slug=slug, enabled=True, keep_tokens=True).first()
+    if provider is None:
         raise NotFound("There is no sign-in provider of this short name that keeps tokens.")
     row = (
         KeptTokens.objects.select_related("identity").filter(identity__user_id=user_id, provider__slug=slug).first()
@@ -72,7 +78,8 @@ def take(*, actor_id: UUID | None, user_id: UUID, slug: str, early_s: int) -> He
     if is_fresh:
         details = {"provider": slug, "scope": tokens.scope}
         audit.record(Event.PROVIDER_TOKEN_GIVEN, actor_id=actor_id, user_id=user_id, details=details)
-    return Held(row.pk, user_id, bytes(row.sealed), tokens, row.identity.subject, is_fresh)
+    client = kept_tokens.client_of(provider)
+    return Held(row.pk, user_id, bytes(row.sealed), tokens, row.identity.subject, is_fresh, client)
 
 
 def _person(actor_id: UUID | None, user_id: UUID) -> User:

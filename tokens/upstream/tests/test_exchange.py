@@ -51,6 +51,22 @@ async def test_a_connection_serves_several_requests(settings: Settings, protocol
         assert (len(provider.asked), provider.connections) == (3, connections)
 
 
+@pytest.mark.parametrize(("once", "connections"), [(False, 1), (True, 3)])
+async def test_what_may_not_be_sent_twice(settings: Settings, once: bool, connections: int) -> None:
+    """It takes no connection that others have used, and leaves none."""
+    settings.DEBUG = True
+    settings.IRONAUTH_UPSTREAM_NETWORKS = ["127.0.0.0/8"]
+    with served(FakeProvider, "HTTP/1.1") as provider:
+        form = {"grant_type": "refresh_token", "refresh_token": "rt"}
+        try:
+            await exchange.get(f"{provider.issuer}/jwks")
+            for _ in range(2):
+                await exchange.post(f"{provider.issuer}/token", form, {}, once=once)
+        finally:
+            exchange.KEPT.clear()
+        assert provider.connections == connections
+
+
 async def test_a_connection_is_closed_when_its_time_is_over(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:

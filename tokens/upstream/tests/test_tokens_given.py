@@ -10,11 +10,13 @@ from asgiref.sync import sync_to_async
 
 from accounts.audit.models import AuditEvent
 from accounts.federation import kept_tokens, removal
+from accounts.federation.errors import UpstreamUnavailable
 from accounts.federation.kept_tokens import Tokens
 from accounts.federation.models import Identity, KeptTokens, UpstreamProvider
 from accounts.users.models import User
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.db.unit_of_work import database
+from ironauth.infrastructure.outbound.request import Exchange
 from ironauth.tests.docs.blocks import Guide
 from tokens.tests.machine import Headers, make_machine
 from tokens.tests.stage import Stage
@@ -181,6 +183,60 @@ async def test_a_refresh_token_that_is_good_again(
     assert now is not None
     assert (now.refresh_token, now.scope) == ("rt-1", "openid")
     assert provider.renewals == ["rt-1"]
+
+
+@pytest.mark.parametrize("said", [0, "0", -1, "soon"])
+async def test_a_provider_whose_tokens_end_at_once(
+    stage: Stage, person: uuid.UUID, machine: Headers, provider: FakeProvider, said: object
+) -> None:
+    """Asked once by each call, which gives nothing."""
+    await sync_to_async(give)(person, end_s=-1)
+    provider.renewed = (200, RENEWED | {"expires_in": said})
+    assert (await asked(stage, machine, 503))["code"] == "upstream_unavailable"
+    assert provider.renewals == ["rt-1"]
+    assert (await asked(stage, machine, 503))["code"] == "upstream_unavailable"
+    assert provider.renewals == ["rt-1", "rt-2"]
+    assert await events() == []
+
+
+@pytest.mark.parametrize("change", [{"client_id": "another"}, {"issuer": "https://other.example"}, {"name": "Acme"}])
+async def test_asked_as_another_client_since_they_were_read(
+    person: uuid.UUID, provider: FakeProvider, monkeypatch: pytest.MonkeyPatch, change: dict[str, str]
+) -> None:
+    """The refresh token of the client of before is sent nowhere; another name changes nothing."""
+    await sync_to_async(give)(person, end_s=-1)
+    provider.renewed = (200, RENEWED)
+    claim = units.claim
+
+    def meanwhile(held: units.Held) -> bool:
+        set_provider(**change)
+        return claim(held)
+
+    monkeypatch.setattr(units, "claim", meanwhile)
+    if "name" in change:
+        assert (await services.access_token(user_id=person, provider="acme")).access_token == "at-2"
+    else:
+        with pytest.raises(UpstreamUnavailable):
+            await services.access_token(user_id=person, provider="acme")
+    assert provider.renewals == (["rt-1"] if "name" in change else [])
+
+
+async def test_a_refresh_token_is_sent_on_a_connection_of_its_own(
+    person: uuid.UUID, provider: FakeProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a kept one that closes it would be sent again; every other request is made on one of those."""
+    kept: dict[str, bool] = {}
+
+    class Seen(Exchange):
+        def __init__(self, url: str, **options: Any) -> None:
+            super().__init__(url, **options)
+            kept[url.removeprefix(provider.issuer)] = options["kept"] is exchange.KEPT
+
+    monkeypatch.setattr(exchange, "Exchange", Seen)
+    await sync_to_async(give)(person, end_s=-1)
+    provider.renewed = (200, RENEWED)
+    assert (await services.access_token(user_id=person, provider="acme")).access_token == "at-2"
+    assert kept == {"/.well-known/openid-configuration": True, "/token": False}
 
 
 async def test_without_a_refresh_token(stage: Stage, person: uuid.UUID, machine: Headers) -> None:
