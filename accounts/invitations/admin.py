@@ -130,12 +130,12 @@ class StateFilter(KnownValues):
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Invitation]) -> QuerySet[Invitation]:
         """Return the invitations of the chosen state."""
-        unanswered, now = Q(accepted_at=None, withdrawn_at=None), clock.now()
-        wanted = {
-            "waiting": unanswered & Q(expires_at__gt=now),
-            "expired": unanswered & Q(expires_at__lte=now),
+        unanswered, living, now = Q(accepted_at=None, withdrawn_at=None), queries.living(), clock.now()
+        wanted = {  # as ``Invitation.state_at`` says it
+            "waiting": unanswered & living & Q(expires_at__gt=now),
+            "expired": unanswered & living & Q(expires_at__lte=now),
             "accepted": Q(accepted_at__isnull=False),
-            "withdrawn": Q(withdrawn_at__isnull=False),
+            "withdrawn": Q(withdrawn_at__isnull=False) | (unanswered & ~living),
         }.get(self.value() or "")
         return queryset if wanted is None else queryset.filter(wanted)
 
@@ -205,9 +205,10 @@ class InvitationAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: ig
         """Offer what may be done with an invitation that nobody has answered."""
         context["make"] = "Invite"
         row: Invitation | None = kwargs.get("obj")
-        if row is not None and row.accepted_at is None and row.withdrawn_at is None and not queries.dead([row]):
+        if row is not None and row.accepted_at is None and row.withdrawn_at is None:
+            may_send = self.has_send_permission(request) and not queries.dead([row])
             offers = (
-                ("send_again", "Send again", self.send_again, self.has_send_permission(request)),
+                ("send_again", "Send again", self.send_again, may_send),
                 ("withdraw", "Withdraw", self.withdraw, self.has_withdraw_permission(request)),
             )
             context["acts"] = [

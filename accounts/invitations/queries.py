@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from django.conf import settings
 from django.contrib.auth.models import Group
 from django.db import DEFAULT_DB_ALIAS
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.utils.translation import gettext_noop as _
 
 from accounts.access import roles as access_roles
@@ -42,12 +42,14 @@ class Joining(NamedTuple):
     """What the room of organisations does about invitations to one.
 
     Attributes:
+        stands: Returns the condition of those that may still be accepted, as ``standing`` judges them.
         standing: Returns those that may still be accepted: who made them may still invite with their roles.
         lock: Locks the organisation of one until the transaction ends. Whatever ends invitations of an organisation
             does it first, then the invitation is locked, then its token. A person is locked before.
         join: Makes somebody a member, or raises what forbids it.
     """
 
+    stands: Callable[[], Q]
     standing: Callable[[Iterable[Invitation]], list[Invitation]]
     lock: Callable[[Invitation], None]
     join: Callable[[User, Invitation], None]
@@ -85,6 +87,14 @@ def dead(rows: Iterable[Invitation]) -> set[uuid.UUID]:
     return {row.pk for row in of_organizations} - standing
 
 
+def living() -> Q:
+    """Return the condition of invitations that are not ``dead``, for querysets: of staff, or still standing."""
+    found = Q(organization=None)
+    for one in _joining:
+        found |= Q(organization__isnull=False) & one.stands()
+    return found
+
+
 def _stands(row: Invitation) -> bool:
     return not dead([row])
 
@@ -107,9 +117,7 @@ def _standing(found: QuerySet[Invitation]) -> Invitation | None:
     of_staff = found.filter(organization=None).first()
     if of_staff is not None:
         return of_staff
-    of_organizations = list(found.exclude(organization=None).order_by("pk"))
-    over = dead(of_organizations)
-    return next((row for row in of_organizations if row.pk not in over), None)
+    return found.filter(living(), organization__isnull=False).order_by("pk").first()
 
 
 def send(row: Invitation, *, create: bool = False) -> None:
@@ -151,7 +159,7 @@ def end(rows: QuerySet[Invitation]) -> int:
 
 
 def waits_for(key: str) -> bool:
-    """Tell whether an invitation to this folded address may be accepted. Three queries at most."""
+    """Tell whether an invitation to this folded address may be accepted. Two queries at most."""
     return _standing(waiting(clock.now()).filter(email_key=key)) is not None
 
 

@@ -241,6 +241,8 @@ def send_again(*, actor_id: uuid.UUID, invitation_id: uuid.UUID) -> InvitationOu
     """
     require_may_invite(actor_id=actor_id, roles=[])
     row = _locked(invitation_id)
+    if queries.dead([row]):
+        raise NotFound(queries.NO_INVITATION)
     if row.token_id is not None:
         EmailToken.objects.filter(pk=row.token_id).delete()  # with the message that waits to be sent
     queries.send(row)
@@ -250,6 +252,8 @@ def send_again(*, actor_id: uuid.UUID, invitation_id: uuid.UUID) -> InvitationOu
 
 def withdraw(*, actor_id: uuid.UUID, invitation_id: uuid.UUID) -> None:
     """End an invitation: its link opens nothing, and a message that waits is not sent.
+
+    Also one of an organisation whose maker may not invite so any more: it ends, before they might again.
 
     Args:
         actor_id: The member of staff.
@@ -266,9 +270,9 @@ def withdraw(*, actor_id: uuid.UUID, invitation_id: uuid.UUID) -> None:
 
 
 def _locked(invitation_id: uuid.UUID) -> Invitation:
-    """Return an invitation that nobody has answered and that opens something, locked. Raises ``NotFound``."""
+    """Return an invitation that nobody has answered, locked; it may be ``dead``. Raises ``NotFound``."""
     unanswered = Invitation.objects.filter(accepted_at=None, withdrawn_at=None)
     row = unanswered.select_for_update(of=("self",)).filter(pk=invitation_id).first()
-    if row is None or queries.dead([row]):
+    if row is None:
         raise NotFound(queries.NO_INVITATION)
     return row

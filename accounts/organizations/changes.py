@@ -5,6 +5,7 @@ owners who leave at once one stays. Locks are taken in one order: people, organi
 """
 
 import uuid
+from collections.abc import Sequence
 from typing import Final
 
 from accounts.audit import recording as audit
@@ -241,6 +242,30 @@ def _withdraw_beyond(row: Organization, user_id: uuid.UUID, role: str | None) ->
     kept = [one for one in roles.Role if may_invite and role is not None and roles.is_over(role, one)]
     made = Invitation.objects.filter(organization_id=row.pk, invited_by_id=user_id)
     invitations.end(made.exclude(organization_role__in=kept))
+
+
+def withdraw_all_of(user_ids: Sequence[uuid.UUID]) -> None:
+    """Withdraw the invitations that these people have made and nobody has answered: they are inactive from now on.
+
+    Nothing revives with them when they are let in again. Also where there are no organisations here: there may be some
+    again. Two queries where there are none, and locks in the one order.
+
+    Args:
+        user_ids: The people.
+    """
+    queries.lock_people(*user_ids)  # who invites at this moment has done so, or finds that they are inactive
+    made = Invitation.objects.filter(
+        invited_by__in=user_ids, organization__isnull=False, accepted_at=None, withdrawn_at=None
+    )
+    of = set(made.order_by().values_list("organization_id", flat=True))
+    if not of:
+        return
+    list(Organization.objects.select_for_update().filter(pk__in=of).order_by("pk").values_list("pk", flat=True))
+    rows = list(made.order_by("pk").values_list("pk", "organization_id", "invited_by_id"))
+    invitations.end(made)
+    for invitation_id, organization_id, maker_id in rows:
+        facts = {"organization": str(organization_id), "invitation": str(invitation_id), "invited_by": str(maker_id)}
+        audit.record(Event.MEMBER_INVITATION_WITHDRAWN, details=facts)
 
 
 def _tell(organization_id: uuid.UUID, user_ids: list[uuid.UUID], role: str | None) -> None:

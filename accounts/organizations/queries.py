@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from django.db import DEFAULT_DB_ALIAS, models
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils.translation import gettext_noop as _
 
 from accounts.invitations.models import Invitation
@@ -91,6 +91,21 @@ def lock_people(*user_ids: uuid.UUID) -> None:
     list(people.values_list("pk", flat=True))
 
 
+def stands() -> Q:
+    """Return the condition of invitations to organisations whose makers may still invite with their roles."""
+    if not rules.enabled():
+        return Q(pk__in=())
+    found = Q(pk__in=())
+    makers = Membership.objects.filter(
+        user_id=OuterRef("invited_by_id"), organization_id=OuterRef("organization_id"), user__is_active=True
+    )
+    for role in roles.Role:
+        if roles.may(role, roles.Act.INVITE):
+            given = [other for other in roles.Role if roles.is_over(role, other)]
+            found |= Q(Exists(makers.filter(role=role)), organization_role__in=given)
+    return found
+
+
 def standing(rows: Iterable[Invitation]) -> list[Invitation]:
     """Return the invitations whose makers may still invite with their roles. One query.
 
@@ -98,19 +113,9 @@ def standing(rows: Iterable[Invitation]) -> list[Invitation]:
         rows: Invitations to organisations.
     """
     found = list(rows)
-    makers = Membership.objects.filter(
-        user__in={row.invited_by_id for row in found if row.invited_by_id is not None},
-        organization__in={row.organization_id for row in found},
-        user__is_active=True,
-    )
-    roles_held = makers.values_list("user_id", "organization_id", "role") if rules.enabled() else ()
-    held: dict[tuple[uuid.UUID | None, uuid.UUID | None], str] = {(user, of): role for user, of, role in roles_held}
-    return [row for row in found if _may_make(held.get((row.invited_by_id, row.organization_id)), row)]
-
-
-def _may_make(role: str | None, row: Invitation) -> bool:
-    """Tell whether a member with this role may make such an invitation; None: no member."""
-    return role is not None and roles.may(role, roles.Act.INVITE) and roles.is_over(role, row.organization_role)
+    kept = Invitation.objects.filter(stands(), pk__in=[row.pk for row in found])
+    ids = set(kept.order_by().values_list("pk", flat=True))
+    return [row for row in found if row.pk in ids]
 
 
 def role_of(user_id: uuid.UUID, organization_id: uuid.UUID) -> str | None:

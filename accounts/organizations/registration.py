@@ -1,6 +1,7 @@
 """What this room registers elsewhere: personal data, the first proof of an address, ends of accounts, invitations."""
 
-from collections.abc import Iterable
+import uuid
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from django.db.models import Exists, F, OuterRef, Q, QuerySet
@@ -16,6 +17,7 @@ from accounts.organizations import changes, queries, roles, rules
 from accounts.organizations.errors import SoleOwner
 from accounts.organizations.models import Membership, Organization
 from accounts.privacy import export
+from accounts.users import invariants
 from accounts.users import rules as user_rules
 from accounts.users.models import User
 from ironauth.infrastructure.core.errors import NotFound
@@ -27,7 +29,8 @@ def register() -> None:
     export.register("organizations", _memberships, Membership)
     first_proof.register(Membership, Fate.KEPT, "Without a proved address only staff give one, as they give roles.")
     user_rules.register_end(_forbid_end)
-    invitations.register_joining(Joining(standing=queries.standing, lock=_lock, join=_join))
+    invitations.register_joining(Joining(stands=queries.stands, standing=queries.standing, lock=_lock, join=_join))
+    invariants.deactivated.connect(_deactivated, dispatch_uid="accounts.organizations.deactivated")
     pre_delete.connect(_person_deleted, sender=User, dispatch_uid="accounts.organizations.person_deleted")
 
 
@@ -76,6 +79,11 @@ def _forbid_end(users: Iterable[User]) -> None:
         raise SoleOwner
 
 
+def _deactivated(user_ids: Sequence[uuid.UUID], **_: object) -> None:
+    """Withdraw what these people have invited others to."""
+    changes.withdraw_all_of(user_ids)
+
+
 def _person_deleted(instance: User, **_: object) -> None:
     """Delete the organisations in which a person is alone. Two queries for none; without organisations here no query.
 
@@ -90,6 +98,7 @@ def _person_deleted(instance: User, **_: object) -> None:
     if not theirs:
         return
     list(Organization.objects.select_for_update().filter(pk__in=theirs).order_by("pk").values_list("pk", flat=True))
+    changes.withdraw_all_of([instance.pk])
     others = Membership.objects.filter(organization_id=OuterRef("pk")).exclude(user_id=instance.pk)
     alone = Organization.objects.filter(~Exists(others), memberships__user_id=instance.pk)
     for organization_id in list(alone.values_list("pk", flat=True)):

@@ -241,11 +241,11 @@ def invite(
     if Membership.objects.filter(organization_id=row.pk, user__email_key=key).exists():
         raise AlreadyMember
     unanswered = Invitation.objects.filter(organization_id=row.pk, accepted_at=None, withdrawn_at=None)
-    standing = queries.standing(unanswered.filter(expires_at__gt=now))
-    if any(one.email_key == key for one in standing):
+    standing = unanswered.filter(queries.stands(), expires_at__gt=now)
+    if standing.filter(email_key=key).exists():
         raise InvitationExists
     invitations.end(unanswered.filter(email_key=key))  # it has expired, or who made it may not invite so any more
-    if len(standing) >= rules.MOST_WAITING:
+    if standing.count() >= rules.MOST_WAITING:
         raise TooManyMembers
     made = Invitation(
         id=new_id(),
@@ -277,17 +277,19 @@ def waiting_invitations(*, actor_id: uuid.UUID, organization_id: uuid.UUID) -> l
         PermissionDenied: Their role does not allow it.
     """
     require(actor_id, organization_id, Act.INVITE)
-    found = invitations.waiting(clock.now()).filter(organization_id=organization_id)
-    return [_invitation_out(row) for row in queries.standing(found.order_by("-pk"))[: rules.MOST_WAITING]]
+    found = invitations.waiting(clock.now()).filter(queries.stands(), organization_id=organization_id)
+    return [_invitation_out(row) for row in found.order_by("-pk")[: rules.MOST_WAITING]]
 
 
 def withdraw(*, actor_id: uuid.UUID, organization_id: uuid.UUID, invitation_id: uuid.UUID) -> None:
     """End an invitation: its link opens nothing any more.
 
+    Also one that opens nothing now because who made it may not invite so: it ends, before they might again.
+
     Args:
         actor_id: The caller.
         organization_id: The organisation.
-        invitation_id: One of its invitations that waits for an answer.
+        invitation_id: One of its invitations that nobody has answered.
 
     Raises:
         NotFound: The caller is no member of such an organisation, or it has no such invitation.
@@ -295,10 +297,10 @@ def withdraw(*, actor_id: uuid.UUID, organization_id: uuid.UUID, invitation_id: 
     """
     row, mine = _acting(actor_id, organization_id, Act.INVITE)
     unanswered = Invitation.objects.filter(organization_id=row.pk, accepted_at=None, withdrawn_at=None)
-    found = queries.standing(unanswered.filter(pk=invitation_id))
-    if not found:
+    found = unanswered.filter(pk=invitation_id).first()
+    if found is None:
         raise NotFound(invitations.NO_INVITATION)
-    if not roles.is_over(mine.role, found[0].organization_role):
+    if not roles.is_over(mine.role, found.organization_role):
         raise PermissionDenied(_OTHERS)
     invitations.end(unanswered.filter(pk=invitation_id))
     facts = {"organization": str(row.pk), "invitation": str(invitation_id)}

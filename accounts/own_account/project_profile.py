@@ -15,6 +15,8 @@ from rest_framework.serializers import ModelSerializer
 
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event
+from accounts.email import first_proof
+from accounts.email.first_proof import Fate
 from accounts.privacy import export
 from accounts.users import rules as user_rules
 from accounts.users.models import User
@@ -47,7 +49,8 @@ _registered: list[ProjectProfile] = []
 def register(model: type[models.Model], *fields: str) -> None:
     """Put a project's own fields into ``GET`` and ``PATCH /api/v1/access/me/profile``, and into the export of a person.
 
-    Call it in ``ready`` of the project's ``AppConfig``.
+    Call it in ``ready`` of the project's ``AppConfig``. The first proof of an address removes the row of its account:
+    a stranger may have filled it. Another fate of the model is registered before (``email.first_proof``).
 
     Args:
         model: It has a one-to-one field ``user``. People without a row have the defaults of its fields.
@@ -70,6 +73,8 @@ def register(model: type[models.Model], *fields: str) -> None:
         return model._default_manager.filter(user_id=person).values(*fields)  # noqa: SLF001 - Django's documented name
 
     export.register(_SECTION, rows, model)
+    if model not in first_proof.rules():
+        first_proof.register(model, Fate.REMOVED, "A stranger said it of themselves, before the owner came.")
 
 
 def registered() -> ProjectProfile | None:

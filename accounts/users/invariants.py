@@ -10,6 +10,10 @@ from django.dispatch import Signal
 #: password, a deactivation, signing out everywhere, the end of the account. Sent also for people without sessions.
 sessions_end: Final = Signal()
 
+#: In the transaction in which some accounts (``user_ids``) become inactive, by whatever hand, before it is written and
+#: before ``sessions_end``. Also sent for accounts that are inactive already, and where the owner asks for the deletion.
+deactivated: Final = Signal()
+
 #: In the transaction in which some accounts (``user_ids``) get another address, before it is written.
 address_left: Final = Signal()
 

@@ -36,9 +36,8 @@ class UserQuerySet(models.QuerySet["User"]):
     def update(self, **changes: Any) -> int:
         """Update all rows in one statement; one more query finds them when a visible field changes.
 
-        A changed password or ``is_active`` other than ``True`` raises the session epoch of every row. So every session
-        ends, and the receivers of ``invariants.sessions_end`` are called. Each of these changes, and a changed address,
-        makes every e-mail token of these users worthless (one query more).
+        A changed password, or ``is_active`` other than ``True``, raises the epoch of all rows, so sessions end; the
+        signals of ``invariants`` are sent. That, or a changed address, makes their e-mail tokens worthless (1 query).
         """
         if not changes.keys() & invariants.VISIBLE:
             return super().update(**changes)
@@ -56,6 +55,8 @@ class UserQuerySet(models.QuerySet["User"]):
             ids = list(self.order_by().values_list("pk", flat=True))
             if not ids:
                 return 0
+            if changes.get("is_active", True) is not True:
+                invariants.deactivated.send(sender=self.model, user_ids=ids)
             if "session_epoch" in changes:
                 invariants.sessions_end.send(sender=self.model, user_ids=ids)
             if "email" in changes:
@@ -365,13 +366,12 @@ def _compare(user: "User", using: str, fields: frozenset[str]) -> frozenset[str]
     if before is None:
         return frozenset()
     touched: set[str] = set()
-    ends_sessions = ("password" in fields and before["password"] != user.password) or (
-        "is_active" in fields and before["is_active"] and not user.is_active
-    )
-    if "password" in fields and before["password"] != user.password:
+    if deactivates := "is_active" in fields and before["is_active"] and not user.is_active:
+        invariants.deactivated.send(sender=type(user), user_ids=[user.pk])
+    if renewed := "password" in fields and before["password"] != user.password:
         user.password_flagged_at = None  # the new password is not the one that was found in a breach
         touched.add("password_flagged_at")
-    epoch = user.session_epoch
+    ends_sessions, epoch = renewed or deactivates, user.session_epoch
     if isinstance(epoch, int) and (ends_sessions or "session_epoch" in fields):
         # The larger of both: an instance read before another process ended the sessions must not revive them.
         user.session_epoch = max(before["session_epoch"] + ends_sessions, epoch if "session_epoch" in fields else 0)

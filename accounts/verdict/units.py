@@ -19,6 +19,7 @@ from accounts.federation.models import Identity
 from accounts.lockout import throttling
 from accounts.lockout.throttling import LockoutKeys
 from accounts.mfa.passkeys.models import Passkey
+from accounts.mfa.recovery.brought import UNGUESSED_CHARACTERS
 from accounts.users.models import User
 from accounts.verdict.outputs import Code, Verdict
 from ironauth.infrastructure.core import clock
@@ -33,6 +34,10 @@ _WRONG: Final = (Reason.WRONG_PASSWORD, Reason.NO_PASSWORD, Reason.WRONG_CODE, R
 _NEW_DEVICE: Final = (
     "A new device is a browser or a network that this person has not signed in from in the last "
     f"{throttling.KNOWN_S // 86_400} days. Known ones have counts of their own."
+)
+#: Shorter codes, which only other systems make, share the count of the app's (``mfa.recovery.brought``).
+_STILL_OPEN: Final = (
+    f"A passkey signs in, and a recovery code of {UNGUESSED_CHARACTERS} characters or more, as this service makes them."
 )
 _DAY: Final = timedelta(days=1)
 _TOO_MANY: Final = "too many sign-ins failed there, on whatever accounts. A known browser need not."
@@ -164,7 +169,7 @@ def _second_factor_waits(wait: _Wait) -> Verdict:
     told = f"{wait.failures} wrong codes"
     if wait.is_end:
         code = Code.SECOND_FACTOR_LOCKED_OUT
-        words = f"Locked out by the second factor: {told}. A recovery code or a passkey signs in."
+        words = f"Locked out by the second factor: {told}. {_STILL_OPEN}"
     else:
         code = Code.SECOND_FACTOR_MUST_WAIT
         words = f"Must wait until {_time(wait.until)}: {told} of the second factor."

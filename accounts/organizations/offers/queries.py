@@ -53,13 +53,13 @@ class Offer(NamedTuple):
 def waiting_for(user_id: uuid.UUID) -> list[Offer]:
     """Return the invitations to organisations that a person can accept, the newest first; none to an unproved address.
 
-    Three queries.
+    Two queries.
     """
     user = User.objects.filter(pk=user_id, is_active=True, email_verified_at__isnull=False).only("email_key").first()
     if user is None or not rules.enabled():
         return []
-    found = invitations.waiting(clock.now()).filter(email_key=user.email_key, organization__isnull=False)
-    rows = queries.standing(found.select_related("organization").order_by("-pk"))[: rules.MOST_OF_A_PERSON]
+    waiting = invitations.waiting(clock.now()).filter(email_key=user.email_key, organization__isnull=False)
+    rows = waiting.filter(queries.stands()).select_related("organization").order_by("-pk")[: rules.MOST_OF_A_PERSON]
     return [
         Offer(row.pk, row.organization.name, row.organization_role, row.expires_at)
         for row in rows
@@ -99,10 +99,10 @@ def _of(user_id: uuid.UUID, invitation_id: uuid.UUID) -> tuple[User, Invitation]
     """Return a person, locked, and what they are invited to by their proved address. Raises ``InvalidInvitation``."""
     rules.require_enabled()
     user = user_rules.locked(user_id)
-    found = invitations.waiting(clock.now()).filter(
+    waiting = invitations.waiting(clock.now()).filter(
         pk=invitation_id, email_key=user.email_key, organization__isnull=False
     )
-    standing = queries.standing(found) if user.email_verified_at is not None else []
-    if not standing:
+    row = waiting.filter(queries.stands()).first() if user.email_verified_at is not None else None
+    if row is None:
         raise InvalidInvitation
-    return user, standing[0]
+    return user, row

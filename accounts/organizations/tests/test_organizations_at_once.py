@@ -189,6 +189,50 @@ def test_somebody_invites_while_they_are_deactivated(acme: Acme) -> None:
     assert deadlocks() == before
 
 
+def _deactivate(acme: Acme) -> None:
+    User.objects.filter(pk=acme.admin.pk).update(is_active=False)
+
+
+def _deactivate_by_save(acme: Acme) -> None:
+    user = User.objects.get(pk=acme.admin.pk)
+    user.is_active = False
+    user.save()
+
+
+@pytest.mark.parametrize("deactivate", [_deactivate, _deactivate_by_save])
+def test_a_person_is_deactivated_while_the_organization_is_deleted(
+    acme: Acme, deactivate: Callable[[Acme], None]
+) -> None:
+    """Their invitations are withdrawn under the lock of the organisation, and nobody waits in a circle."""
+    before = deadlocks()
+    _invited(acme)
+    Invitation.objects.update(invited_by=acme.admin)
+    outcome = in_between(
+        lambda: queries.lock(acme.id),
+        partial(units.delete_organization, actor_id=acme.owner.pk, organization_id=acme.id),
+        partial(deactivate, acme),
+    )
+    assert outcome == "done"
+    assert not User.objects.filter(pk=acme.admin.pk, is_active=True).exists()
+    assert deadlocks() == before
+
+
+@pytest.mark.parametrize("deactivate", [_deactivate, _deactivate_by_save])
+def test_of_who_invites_while_they_are_deactivated_nothing_is_left(
+    acme: Acme, deactivate: Callable[[Acme], None]
+) -> None:
+    """The invitation that was made at that moment ends too, or is not made."""
+    before = deadlocks()
+    outcome = in_between(
+        lambda: queries.lock_people(acme.admin.pk),
+        partial(units.invite, actor_id=acme.admin.pk, organization_id=acme.id, address="a@example.com", role="member"),
+        partial(deactivate, acme),
+    )
+    assert outcome == "done"
+    assert Invitation.objects.get().withdrawn_at is not None
+    assert deadlocks() == before
+
+
 def test_a_person_is_deleted_while_the_organization_is(acme: Acme) -> None:
     """The database takes memberships and invitations along in an order of its own: the organisation is locked first."""
     before, gone = deadlocks(), acme.admin

@@ -4,10 +4,13 @@ from collections.abc import Iterator
 
 import pytest
 from django.core.exceptions import ImproperlyConfigured
-from django.db import models
+from django.db import connection, models, transaction
 from django.test.utils import isolate_apps
 from django.urls import NoReverseMatch, reverse
 
+from accounts.conftest import MakeUser
+from accounts.email import first_proof
+from accounts.email.first_proof import Fate
 from accounts.own_account import project_profile
 from accounts.privacy import export
 from accounts.users.models import User
@@ -17,8 +20,11 @@ from accounts.users.models import User
 def _as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(project_profile, "_registered", [])
     monkeypatch.setattr(export, "_sections", dict(export._sections))
+    monkeypatch.setattr(first_proof, "_rules", dict(first_proof._rules))
+    first_proof._removals.cache_clear()
     with isolate_apps():
         yield
+    first_proof._removals.cache_clear()
 
 
 def profile(**fields: models.Field) -> type[models.Model]:  # type: ignore[type-arg] # of any kind
@@ -42,8 +48,37 @@ def test_plain_fields_are_taken() -> None:
     assert found is not None
     assert list(found.serializer().fields) == ["nickname", "age"]
     assert model in export.covered()
+    assert first_proof.rules()[model].fate is Fate.REMOVED
     with pytest.raises(ImproperlyConfigured, match="registered already"):
         project_profile.register(model, "nickname")
+
+
+def test_another_fate_of_the_model_is_kept() -> None:
+    """A project that has said before what becomes of the rows is not overruled, and starts."""
+    model = profile(user=person(), nickname=models.CharField(max_length=9))
+    first_proof.register(model, Fate.KEPT, "Staff alone fill it.")
+    project_profile.register(model, "nickname")
+    assert first_proof.rules()[model].fate is Fate.KEPT
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_a_stranger_said_goes_with_the_first_proof(make_user: MakeUser) -> None:
+    """The row of the account whose address is proved, and nobody else's."""
+    model = profile(user=person(), nickname=models.CharField(max_length=9))
+    project_profile.register(model, "nickname")
+    victim, other = make_user(), make_user()
+    with connection.schema_editor() as schema:
+        schema.create_model(model)
+    try:
+        for user in (victim, other):
+            model._default_manager.create(user_id=user.pk, nickname="Evil")
+        with transaction.atomic():
+            first_proof.start_clean(victim, encoded=victim.password)
+        assert project_profile.read(user_id=victim.pk) == {"nickname": ""}
+        assert project_profile.read(user_id=other.pk) == {"nickname": "Evil"}
+    finally:
+        with connection.schema_editor() as schema:
+            schema.delete_model(model)
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from accounts.conftest import MakeUser
 from accounts.federation.models import Identity, UpstreamProvider
 from accounts.lockout import rate_limits, throttling
 from accounts.mfa.passkeys.models import Passkey
+from accounts.mfa.recovery import brought
 from accounts.privacy import export
 from accounts.privacy import units as deletions
 from accounts.users.models import User
@@ -234,6 +235,10 @@ def test_wrong_codes_of_the_second_factor(ann: User) -> None:
     assert of(ann).code is Code.SECOND_FACTOR_MUST_WAIT
     ThrottleFailures.objects.update(failures=100)
     assert of(ann).code is Code.SECOND_FACTOR_LOCKED_OUT
+    # Of a shorter recovery code, which another system made, every try is refused by this count: it is none of the ways.
+    assert brought.is_short("1" * 11)
+    assert not brought.is_short("1" * 12)
+    assert "a recovery code of 12 characters or more" in of(ann).words
 
 
 async def test_staff_ask_and_forgive_by_api(
