@@ -9,8 +9,8 @@ from ironauth.tests.browser.journeys.walker import LINK, Walker
 
 @journey()
 async def an_organisation(walk: Walker) -> None:
-    """Make an organisation, invite two people, see a colleague's role and change it, and delete the organisation."""
-    page, colleague = walk.page, walk.stage.person()
+    """Make an organisation, invite three people (one declines), change a colleague's role, and delete it."""
+    page, colleague, other = walk.page, walk.stage.person(), walk.stage.person()
     await walk.sign_in()
     await walk.row("organizations")
     await walk.send(400, name="Acme \u202e")
@@ -18,7 +18,7 @@ async def an_organisation(walk: Walker) -> None:
     await walk.send(name="Acme Ltd")
     await walk.done()
     made = page.url.partition("?")[0]
-    for address in (walk.newcomer, colleague):
+    for address in (walk.newcomer, colleague, other):
         await walk.send(email=address)
         await walk.done()
     await walk.send(409, email=colleague)
@@ -34,6 +34,14 @@ async def an_organisation(walk: Walker) -> None:
     await walk.see()
     await walk.press(walk.act("accept"))
     await walk.done()
+    await walk.sign_out()
+
+    await walk.open(await walk.mailed(LINK, other))
+    await walk.press("a[href='/account/security/organizations']")
+    await walk.send(email=other, password=PASSWORD)
+    await walk.press(walk.act("decline"))
+    await walk.done()
+    await expect(walk.act("accept")).to_have_count(0)
     await walk.sign_out()
 
     await walk.sign_in()
