@@ -145,10 +145,10 @@ def keep(identity: Identity, *, provider_id: UUID, waiting: bytes | None) -> Non
     bound_to = _identity(provider_id, identity.issuer, identity.subject)
     try:
         opened_now = sealing.unseal(key_id.decode(), sealed, _ON_THEIR_WAY, bound_to)
-    except (MasterKeyMissingError, SealBrokenError) as error:
+        given = msgspec.msgpack.decode(opened_now, type=_Waiting)
+    except (MasterKeyMissingError, SealBrokenError, msgspec.DecodeError) as error:
         get_logger().error("upstream_tokens_unreadable", identity=str(identity.pk), cause=type(error).__name__)
         return
-    given = msgspec.msgpack.decode(opened_now, type=_Waiting)
     tokens = given.tokens
     if Client(given.issuer, given.client_id) != client_of(provider):
         get_logger().warning("upstream_tokens_of_another_client", provider=provider.slug)

@@ -3,6 +3,7 @@
 import secrets
 from io import StringIO
 
+import msgspec
 import pytest
 from django.conf import settings
 from django.core.management import CommandError, call_command
@@ -18,6 +19,7 @@ from accounts.federation.kinds.registry import KINDS
 from accounts.federation.models import Identity, KeptTokens, UpstreamProvider, UpstreamSignIn
 from accounts.federation.secrets import seal_into
 from ironauth.infrastructure.core import clock
+from ironauth.infrastructure.crypto import sealing
 from ironauth.infrastructure.crypto.sealing import SealBrokenError
 
 pytestmark = [pytest.mark.django_db, pytest.mark.storage]
@@ -60,7 +62,9 @@ def test_moved_they_do_not_open(two: list[KeptTokens], by: str) -> None:
         kept_tokens.opened(mine)
 
 
-@pytest.mark.parametrize("of", ["this", "another subject", "another issuer", "another provider", "garbage", "no key"])
+@pytest.mark.parametrize(
+    "of", ["this", "another subject", "another issuer", "another provider", "garbage", "no key", "form"]
+)
 def test_what_waits_opens_for_its_identity_alone(two: list[KeptTokens], of: str) -> None:
     """Moved to another sign-in it is not kept, and the identity is linked as ever."""
     identity, provider = two[0].identity, two[0].provider
@@ -75,6 +79,10 @@ def test_what_waits_opens_for_its_identity_alone(two: list[KeptTokens], of: str)
         case "another provider":
             of_provider = identity.pk
     waiting = kept_tokens.on_their_way(Tokens("at", "", "", 0, 0), provider_id=of_provider, client=US, person=person)
+    if of == "form":  # of another version
+        whose = kept_tokens._identity(of_provider, identity.issuer, identity.subject)
+        key_id, sealed = sealing.seal(msgspec.msgpack.encode(["at"]), kept_tokens._ON_THEIR_WAY, whose)
+        waiting = key_id.encode() + b":" + sealed
     waiting = {"garbage": b"garbage", "no key": b"gone" + waiting[waiting.index(b":") :]}.get(of, waiting)
     with transaction.atomic():
         person = UpstreamPerson(identity.issuer, identity.subject, tokens=waiting)
