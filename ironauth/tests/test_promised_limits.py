@@ -151,6 +151,9 @@ PROMISED: Final[dict[str, float]] = {
 #: Sizes and pauses that nobody was promised: a test needs to know them to go to their boundary.
 TUNING: Final = frozenset(
     {
+        "ironauth.infrastructure.db.outbox.JITTER",
+        "tokens.oauth.logout.delivery.STOP_S",
+        "tokens.oauth.logout.units.FIRST_RETRY_S",
         "ironauth.health_probe.PORT",
         "accounts.audit.partitions.EVENT_BYTES",
         "tokens.oauth.logout.delivery.MOST_STRANGERS",

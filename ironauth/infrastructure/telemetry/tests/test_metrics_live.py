@@ -61,7 +61,7 @@ def _workers(log: str) -> list[int]:
 def test_no_counter_goes_backwards_when_a_worker_is_killed(serve_process: ServeProcess, tmp_path: Path) -> None:
     """Two workers are summed, exactly; what a killed one counted stays, and its successor counts on."""
     base = serve_process("--workers", "2", IRONAUTH_METRICS="1", IRONAUTH_METRICS_TOKEN=TOKEN)
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 90  # a worker starts in a second, where nothing else runs
     while _scrape(base)[WORKERS] < 2 and time.monotonic() < deadline:
         time.sleep(0.1)
     begun = _settled(base, 1)  # what asked whether it had started
