@@ -44,7 +44,7 @@ type MailKind = Literal[
 ]  # what is asked for, whatever is sent
 
 #: What helps instead of waiting, by rule and kind of count. A wait that is too long to sit out has more to offer.
-_REMEDIES: Final = {("second_factor", "account"): _("A recovery code or a passkey signs in at once.")}
+_REMEDIES: Final = {("second_factor", "account"): _("A passkey or a recovery code from this site signs in at once.")}
 _LONG_WAIT_S: Final = 3_600
 _LONG_REMEDIES: Final = dict.fromkeys(
     (("sign_in", "account"), ("confirmation", "account")), _("A new password by e-mail ends the wait.")

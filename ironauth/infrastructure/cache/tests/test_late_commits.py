@@ -41,16 +41,12 @@ def held(ids: Sequence[int]) -> list[int]:
 
 @pytest.fixture
 async def feed(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[InvalidationFeed]:
-    """A feed that reads only when the test tells it to: one more between two lines would change what they see.
-
-    What is held lasts as long as the test, then: on a busy machine more time passes than the feed may be silent for.
-    """
+    """A feed that reads only when the test tells it to: one more between two lines would change what they see."""
 
     async def rest(_: InvalidationFeed) -> None:
         await asyncio.Event().wait()
 
     monkeypatch.setattr(InvalidationFeed, "_poll_forever", rest)
-    monkeypatch.setattr(token_cache()._l1, "max_stale_s", 600.0)
     feed = InvalidationFeed()
     yield feed
     await feed.stop()

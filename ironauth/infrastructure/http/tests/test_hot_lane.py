@@ -328,13 +328,15 @@ def test_views_that_must_see_every_request_are_left_to_the_api_lane(monkeypatch:
     assert not asgi._depends_on_the_token_alone(VERIFY)
 
 
-async def test_memory_is_bounded(api: httpx.AsyncClient, pair: dict[str, Any], member: dict[str, Any]) -> None:
+async def test_memory_is_bounded(
+    api: httpx.AsyncClient, pair: dict[str, Any], member: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Answers make room with their entry of the cache, and the oldest for new ones; they are recorded again then."""
     memory = token_cache()._l1
     await warm(by_bearer(pair["access_token"]))
     mine = _kept()[-1]
     assert memory.bytes > sum(len(answer.body) for answer in mine.values())
-    memory.max_bytes = 10 * memory.bytes
+    monkeypatch.setattr(memory, "max_bytes", 10 * memory.bytes)  # of the process's one cache: others need their room
     signin = {"email": member["email"], "password": member["password"]}
     for _ in range(20):
         await warm(by_bearer((await api.post("/api/v1/access/signin", json=signin)).json()["access_token"]))
