@@ -155,10 +155,13 @@ UNREACHED: Final = (
         **dict.fromkeys(
             (
                 "POST /api/v1/organizations/invitations/accept",
+                "POST /api/v1/organizations/invitations/decline",
                 "DELETE /api/v1/organizations/{organization_id}/invitations/{invitation_id}",
             ),
-            "takes an invitation, and is walked with one in accounts/organizations/tests/test_organizations_api.py",
+            "takes an invitation, and is walked with one in accounts/organizations/tests",
         ),
+        "POST /api/v1/users/{user_id}/provider-tokens/{slug}": "takes a machine and kept tokens, and is walked with "
+        "both in tokens/upstream/tests/test_tokens_given.py",
         "POST /api/v1/users/{user_id}/restore": "takes an account that is being deleted, and is walked with one in "
         "tokens/tests/test_acts_api.py",
     }

@@ -35,6 +35,7 @@ class TestSite(Site):
         self.to_postgres = TcpProxy(settings_test.POSTGRES_PORT)
         self.to_redis = TcpProxy(settings_test.REDIS_PORT)
         self.to_server = TcpProxy(0)
+        self.to_replica = TcpProxy(0)  # there is none
         self.ports: list[int] = []
 
     @property
