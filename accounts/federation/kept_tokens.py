@@ -4,21 +4,21 @@ On their way they are bound to provider, issuer and subject; once kept, to the i
 tokens that are moved to another row do not open.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 import msgspec
-from django.db import connection, transaction
+from django.db import connection
 
 from accounts.federation.kinds.kind import ProviderKind, UpstreamPerson
 from accounts.federation.kinds.registry import KINDS
 from accounts.federation.models import URI_CHARACTERS, Identity, KeptTokens, UpstreamProvider, UpstreamSignIn
-from accounts.mfa.second_factor import Resealed
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.crypto import sealing
 from ironauth.infrastructure.crypto.master_keys import MasterKeyMissingError, newest_master_key_id, register_purpose
+from ironauth.infrastructure.crypto.resealing import Resealed, reseal_rows
 from ironauth.infrastructure.crypto.sealing import SealBrokenError
 from ironauth.infrastructure.telemetry.logs import get_logger
 
@@ -227,28 +227,14 @@ def reseal(*, batch: int) -> Resealed:
     Args:
         batch: Rows in a transaction.
     """
-    done = left = 0
-    for rows in _older(batch):
-        with transaction.atomic():
-            for row in rows:
-                same = KeptTokens.objects.filter(pk=row.pk, sealed=bytes(row.sealed))
-                try:
-                    tokens = opened(row)
-                except (MasterKeyMissingError, SealBrokenError):
-                    left += 1
-                    continue
-                sealed = columns(row.identity, row.provider_id, tokens)
-                done += same.update(sealed=sealed["sealed"], master_key_id=sealed["master_key_id"])
-    return Resealed(done, left)
+    kept = KeptTokens.objects.select_related("identity")
+    return reseal_rows(kept.exclude(master_key_id=newest_master_key_id()), _reseal, batch=batch)
 
 
-def _older(batch: int) -> Iterator[list[KeptTokens]]:
-    """Yield the rows under older master keys, some at a time; each once."""
-    found = KeptTokens.objects.select_related("identity").exclude(master_key_id=newest_master_key_id()).order_by("pk")
-    rows = list(found[:batch])
-    while rows:
-        yield rows
-        rows = list(found.filter(pk__gt=rows[-1].pk)[:batch])
+def _reseal(row: KeptTokens) -> bool:
+    same = KeptTokens.objects.filter(pk=row.pk, sealed=bytes(row.sealed))
+    anew = columns(row.identity, row.provider_id, opened(row))
+    return same.update(sealed=anew["sealed"], master_key_id=anew["master_key_id"]) > 0
 
 
 def _refresh_token_of(row: KeptTokens) -> str:

@@ -3,10 +3,9 @@
 from typing import Final
 
 from accounts.federation.models import UpstreamProvider
-from accounts.mfa.second_factor import Resealed
 from ironauth.infrastructure.crypto import sealing
-from ironauth.infrastructure.crypto.master_keys import MasterKeyMissingError, newest_master_key_id, register_purpose
-from ironauth.infrastructure.crypto.sealing import SealBrokenError
+from ironauth.infrastructure.crypto.master_keys import newest_master_key_id, register_purpose
+from ironauth.infrastructure.crypto.resealing import Resealed, reseal_rows
 
 PURPOSE: Final = register_purpose("ironauth upstream client secret")
 
@@ -31,15 +30,17 @@ def unsealed(provider: UpstreamProvider) -> str:
     return sealing.unseal(provider.master_key_id, bytes(provider.sealed_secret), PURPOSE, provider.pk.bytes).decode()
 
 
-def reseal() -> Resealed:
-    """Seal every provider's secret under the newest master key; safe at any time: one changed meanwhile stays."""
-    done = left = 0
-    for row in UpstreamProvider.objects.exclude(master_key_id=newest_master_key_id()):
-        same = UpstreamProvider.objects.filter(pk=row.pk, sealed_secret=bytes(row.sealed_secret))
-        try:
-            seal_into(row, unsealed(row))
-        except (MasterKeyMissingError, SealBrokenError):
-            left += 1
-        else:
-            done += same.update(master_key_id=row.master_key_id, sealed_secret=row.sealed_secret)
-    return Resealed(done, left)
+def reseal(*, batch: int) -> Resealed:
+    """Seal every provider's secret under the newest master key; safe at any time: one changed meanwhile stays.
+
+    Args:
+        batch: Rows in a transaction.
+    """
+    older = UpstreamProvider.objects.exclude(master_key_id=newest_master_key_id())
+    return reseal_rows(older, _reseal, batch=batch)
+
+
+def _reseal(row: UpstreamProvider) -> bool:
+    same = UpstreamProvider.objects.filter(pk=row.pk, sealed_secret=bytes(row.sealed_secret))
+    seal_into(row, unsealed(row))
+    return same.update(master_key_id=row.master_key_id, sealed_secret=row.sealed_secret) > 0

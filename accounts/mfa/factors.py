@@ -12,13 +12,14 @@ from accounts.mfa.outputs import MfaOut
 from accounts.mfa.passkeys import units as passkey_units
 from accounts.mfa.passkeys.factor import PASSKEY, Passkeys, passkeys_of
 from accounts.mfa.recovery.factor import RecoveryCodes, codes_left
-from accounts.mfa.second_factor import Resealed, SecondFactor
+from accounts.mfa.second_factor import SecondFactor
 from accounts.mfa.totp.factor import Totp
 from accounts.mfa.totp.units import TOTP
 from accounts.users import second_factors
 from accounts.users.models import User
 from accounts.users.proofs import Evidence, Proof, ProofRequest
 from accounts.users.second_factors import any_of, methods_of
+from ironauth.infrastructure.crypto.resealing import Resealed
 from ironauth.infrastructure.db.compiled import CompiledSelect, Param
 
 __all__ = [

@@ -4,7 +4,7 @@ import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 from django.db.models import Model, QuerySet
 
@@ -17,18 +17,9 @@ from accounts.outbox.kinds import Kind
 from accounts.users import queries as user_queries
 from accounts.users.proofs import Evidence, Proof, ProofRequest
 from ironauth.infrastructure.core.errors import Unavailable
+from ironauth.infrastructure.crypto.resealing import Resealed
 from ironauth.infrastructure.db.compiled import Param
 from ironauth.infrastructure.telemetry.logs import get_logger
-
-
-class Resealed(NamedTuple):
-    """What became of the secrets under older master keys.
-
-    ``left``: those that do not open, because their master key is gone or they were damaged.
-    """
-
-    resealed: int
-    left: int
 
 
 class SecondFactor(ABC):

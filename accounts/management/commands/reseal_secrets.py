@@ -35,9 +35,8 @@ class Command(BaseCommand):
         """Reseal; fails when some secrets do not open."""
         if options["batch"] < 1:
             raise CommandError("--batch must be at least 1.")
-        apps, providers = factors.reseal(batch=options["batch"]), provider_secrets.reseal()
-        tokens = kept_tokens.reseal(batch=options["batch"])
-        parts = (apps, providers, tokens)
+        parts = [part.reseal(batch=options["batch"]) for part in (factors, provider_secrets, kept_tokens)]
+        apps, providers, tokens = parts
         resealed, left = sum(part.resealed for part in parts), sum(part.left for part in parts)
         newest = newest_master_key_id()
         outcome = Outcome.FAILURE if left else Outcome.SUCCESS

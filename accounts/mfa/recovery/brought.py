@@ -12,12 +12,10 @@ from base64 import b64decode, b64encode
 from collections.abc import Sequence
 from typing import Final
 
-from django.db import transaction
-
 from accounts.mfa.recovery.models import RecoveryCode
-from accounts.mfa.second_factor import Resealed
 from ironauth.infrastructure.crypto import sealing
 from ironauth.infrastructure.crypto.master_keys import MasterKeyMissingError, newest_master_key_id, register_purpose
+from ironauth.infrastructure.crypto.resealing import Resealed, reseal_rows
 from ironauth.infrastructure.crypto.sealing import SealBrokenError
 
 MOST: Final = 32  # codes of one person; each wrong one is compared with all of them
@@ -89,18 +87,9 @@ def is_right(user_id: uuid.UUID, encoded: str, digest: bytes) -> bool:
 
 def reseal(*, batch: int) -> Resealed:
     """Seal every digest under the newest master key, ``batch`` rows in a transaction; safe at any time."""
-    current, done, left = f"{_FORM}${newest_master_key_id()}$", 0, 0
-    after = uuid.UUID(int=0)
-    while True:
-        old = RecoveryCode.objects.filter(selector__startswith=MARK, pk__gt=after).exclude(encoded__startswith=current)
-        rows = list(old.order_by("pk")[:batch])
-        if not rows:
-            return Resealed(done, left)
-        with transaction.atomic():
-            changed = [_resealed(row) for row in rows]
-        done += changed.count(True)
-        left += changed.count(None)
-        after = rows[-1].pk
+    brought = RecoveryCode.objects.filter(selector__startswith=MARK)
+    current = f"{_FORM}${newest_master_key_id()}$"
+    return reseal_rows(brought.exclude(encoded__startswith=current), _reseal, batch=batch)
 
 
 def _bare(typed: str) -> str:
@@ -113,10 +102,6 @@ def _sealed(user_id: uuid.UUID, digest: bytes) -> str:
     return f"{_FORM}${key_id}${b64encode(sealed).decode()}"
 
 
-def _resealed(row: RecoveryCode) -> bool | None:
-    """Return whether the row is sealed anew: False when it was used meanwhile, None when it does not open."""
-    try:
-        anew = _sealed(row.user_id, opened(row.user_id, row.encoded))
-    except (MasterKeyMissingError, SealBrokenError):
-        return None
+def _reseal(row: RecoveryCode) -> bool:
+    anew = _sealed(row.user_id, opened(row.user_id, row.encoded))
     return RecoveryCode.objects.filter(pk=row.pk, encoded=row.encoded).update(encoded=anew) > 0

@@ -22,13 +22,14 @@ from accounts.mfa.outputs import MfaOut
 from accounts.mfa.recovery import brought
 from accounts.mfa.recovery import codes as recovery_codes
 from accounts.mfa.recovery.models import RecoveryCode
-from accounts.mfa.second_factor import Resealed, SecondFactor, refused, warn_owner, without_spaces
+from accounts.mfa.second_factor import SecondFactor, refused, warn_owner, without_spaces
 from accounts.outbox import queue as outbox
 from accounts.outbox.kinds import Kind
 from accounts.passwords import hashing as passwords
 from accounts.passwords.hashing import Verdict
 from accounts.users.proofs import Evidence, ProofRequest
 from ironauth.infrastructure.core.errors import Unavailable
+from ironauth.infrastructure.crypto.resealing import Resealed
 from ironauth.infrastructure.db.compiled import CompiledDelete, CompiledSelect, Param
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.hashing import claims as hash_claims

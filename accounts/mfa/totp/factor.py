@@ -16,7 +16,7 @@ from django.utils.translation import gettext_noop as _
 from accounts.lockout import throttling
 from accounts.mfa.errors import InvalidMfaCode, SecondFactorRefused
 from accounts.mfa.outputs import MfaOut
-from accounts.mfa.second_factor import Resealed, SecondFactor, refused, warn_owner, without_spaces
+from accounts.mfa.second_factor import SecondFactor, refused, warn_owner, without_spaces
 from accounts.mfa.totp import codes as totp
 from accounts.mfa.totp import units
 from accounts.mfa.totp.errors import TotpUnreadable
@@ -25,6 +25,7 @@ from accounts.mfa.totp.units import TOTP
 from accounts.users.proofs import Evidence, ProofRequest
 from ironauth.infrastructure.core.errors import Unavailable
 from ironauth.infrastructure.crypto.master_keys import MasterKeyMissingError
+from ironauth.infrastructure.crypto.resealing import Resealed
 from ironauth.infrastructure.crypto.sealing import SealBrokenError
 from ironauth.infrastructure.db.compiled import CompiledSelect, CompiledUpdate, Param
 from ironauth.infrastructure.db.unit_of_work import database

@@ -3,7 +3,7 @@
 import uuid
 from typing import Final, NamedTuple
 
-from django.db import IntegrityError, models, transaction
+from django.db import IntegrityError, models
 
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event
@@ -11,7 +11,6 @@ from accounts.lockout import throttling
 from accounts.mfa.errors import MfaNotEnabled
 from accounts.mfa.kept_devices import queries as kept_devices
 from accounts.mfa.recovery import units as recovery_units
-from accounts.mfa.second_factor import Resealed
 from accounts.mfa.totp import codes as totp
 from accounts.mfa.totp.errors import MfaAlreadyEnabled, MfaNotStarted
 from accounts.mfa.totp.models import TotpFactor
@@ -21,8 +20,8 @@ from accounts.users import queries as user_queries
 from accounts.users import rules as user_rules
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.errors import NotAuthenticated
-from ironauth.infrastructure.crypto.master_keys import MasterKeyMissingError, newest_master_key_id
-from ironauth.infrastructure.crypto.sealing import SealBrokenError
+from ironauth.infrastructure.crypto.master_keys import newest_master_key_id
+from ironauth.infrastructure.crypto.resealing import Resealed, reseal_rows
 from ironauth.infrastructure.db.compiled import CompiledInsert, CompiledUpdate, Param, given_row
 from ironauth.infrastructure.db.faults import refers_to_nothing
 
@@ -150,27 +149,10 @@ def remove_totp(*, user_id: uuid.UUID, old: str, session_id: uuid.UUID | None) -
 
 def reseal(*, batch: int) -> Resealed:
     """Seal every secret under the newest master key, ``batch`` rows in a transaction; safe at any time."""
-    newest, done, left = newest_master_key_id(), 0, 0
-    after = uuid.UUID(int=0)
-    while True:
-        old = TotpFactor.objects.exclude(master_key_id=newest).filter(pk__gt=after).order_by("pk")
-        rows = list(old[:batch])
-        if not rows:
-            return Resealed(done, left)
-        with transaction.atomic():
-            changed = [_resealed(row) for row in rows]
-        done += changed.count(True)
-        left += changed.count(None)
-        after = rows[-1].pk
+    return reseal_rows(TotpFactor.objects.exclude(master_key_id=newest_master_key_id()), _reseal, batch=batch)
 
 
-def _resealed(row: TotpFactor) -> bool | None:
-    """Return whether the row is sealed anew: False when another process was faster, None when it does not open."""
+def _reseal(row: TotpFactor) -> bool:
     sealed = bytes(row.sealed)
-    try:
-        secret = totp.unseal(row.master_key_id, sealed, row.pk)
-    except (MasterKeyMissingError, SealBrokenError):
-        return None
-    key_id, anew = totp.seal(secret, row.pk)
-    same = TotpFactor.objects.filter(pk=row.pk, sealed=sealed)
-    return same.update(sealed=anew, master_key_id=key_id) > 0
+    key_id, anew = totp.seal(totp.unseal(row.master_key_id, sealed, row.pk), row.pk)
+    return TotpFactor.objects.filter(pk=row.pk, sealed=sealed).update(sealed=anew, master_key_id=key_id) > 0
