@@ -38,7 +38,7 @@ class TokensConfig(AppConfig):
         from tokens.oauth.logout import units as logout_notices  # noqa: PLC0415 - as above
         from tokens.sessions import ending  # noqa: PLC0415 - as above
         from tokens.sessions.acting import admin_session, banner  # noqa: PLC0415 - as above
-        from tokens.sessions.ends import of_clients  # noqa: PLC0415 - as above
+        from tokens.sessions.ends import batches, of_clients  # noqa: PLC0415 - as above
         from tokens.sessions.ends import queries as session_ends  # noqa: PLC0415 - as above
         from tokens.upstream import exchange as upstream_exchange  # noqa: PLC0415 - as above
         from tokens.upstream import lost_ways  # noqa: PLC0415 - as above
@@ -57,6 +57,7 @@ class TokensConfig(AppConfig):
         ending.clients_signed_out.connect(logout_notices.queue, dispatch_uid="tokens.logout_notices")
         client_queries.client_ends.connect(oauth_expiry.end_of_client, dispatch_uid="tokens.oauth_ends")
         of_clients.connect()
+        batches.connect()
         rights.register_machines(client_queries.rights_of_machine)
         audit_trail.register_machines(client_queries.names_of)
         key_rotation.register_token_life(client_queries.longest_access_token_s)

@@ -30,7 +30,7 @@ from ironauth.infrastructure.telemetry.logs import get_logger
 from tokens.clients.dynamic import queries as registrations
 from tokens.keys import units as key_rotation
 from tokens.oauth import expiry, unused_clients
-from tokens.sessions.ends import of_clients
+from tokens.sessions.ends import batches
 from tokens.sessions.models import Session
 
 #: Rows of one transaction. Deleting a hundred of a million sessions holds SQLite's one writer for 3 ms, and refreshes
@@ -88,7 +88,7 @@ def purge_expired(*, batch: int = DEFAULT_BATCH, keep_s: int = SESSION_KEEP_S) -
         keep_s: Seconds a session is kept after its end.
     """
     _wait_for_writers()
-    of_clients.end_all()
+    batches.end_all()
     accounts = _purge_accounts(max(1, batch // ACCOUNT_COST))
     audited_before = clock.now() - timedelta(days=settings.IRONAUTH_AUDIT_KEEP_DAYS)
     return Purged(

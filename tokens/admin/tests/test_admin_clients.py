@@ -28,7 +28,7 @@ from tokens.clients.models import OAuthClient, OAuthClientSecret, client_tag, di
 from tokens.oauth.consent.tests.test_consent_views import let_in
 from tokens.oauth.models import AuthorizationCode, Consent
 from tokens.oauth.tests.material import ED25519_JWK, REDIRECT_URI, make_client, make_public_client
-from tokens.sessions.ends import of_clients
+from tokens.sessions.ends import batches, of_clients
 from tokens.sessions.models import Session
 
 pytestmark = pytest.mark.django_db
@@ -264,7 +264,7 @@ def test_many_sessions_go_on_ending(
     assert "its sessions are ending, 1 so far" in done
     assert "still being ended" in text_of(browser.post(page(client, "enable"), follow=True))
     assert clients.read_client(client.pk) is None
-    of_clients.end_all()
+    batches.end_all()
     assert "so far" not in text_of(browser.get(page(client, "change")))
     assert "Wiki is enabled." in text_of(browser.post(page(client, "enable"), follow=True))
 

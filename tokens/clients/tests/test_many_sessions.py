@@ -23,7 +23,7 @@ from tokens.errors import InvalidToken
 from tokens.oauth.tests.material import make_client
 from tokens.purge import purge_expired
 from tokens.sessions import units as sessions
-from tokens.sessions.ends import of_clients
+from tokens.sessions.ends import batches, of_clients
 from tokens.sessions.models import FIRST_PARTY_CLIENT, SSO_CLIENT, Session
 from tokens.tests.browser import ME
 
@@ -125,7 +125,7 @@ def test_the_sessions_of_a_deleted_client_end_too(
     _fill(client, new_account(), 25)
     client_units.delete(client)
     assert Session.objects.filter(client_id=name, revoked_at=None).count() == 15
-    of_clients.end_all()
+    batches.end_all()
     assert not Session.objects.filter(client_id=name, revoked_at=None).exists()
     assert not EndingClient.objects.exists()
 
@@ -136,9 +136,9 @@ async def test_a_server_ends_them_by_itself(
     """It is woken by the act, and looks when it starts."""
     monkeypatch.setattr(of_clients, "AT_ONCE", 10)
     monkeypatch.setattr(of_clients, "BATCH", 10)
-    monkeypatch.setattr(of_clients, "REST_S", 0)
+    monkeypatch.setattr(batches, "REST_S", 0)
     account = await sync_to_async(new_account)()
-    ending = of_clients._Ending()
+    ending = batches._Ending()
     for number in range(2):
         client, _ = await sync_to_async(make_client)(name=f"Client {number}")
         await sync_to_async(_fill)(client, account, 35)

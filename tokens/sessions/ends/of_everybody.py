@@ -4,7 +4,7 @@ One row has the moment. From its commit on, no session that was opened before is
 session asks for the moment as well (``Session.objects.live``, ``with_end``). Tokens that workers remember have the tag
 of the key that signed them: a few invalidations end all of them, instead of one a session.
 
-The rows of the sessions are ended afterwards by batches, as those of a client are (``of_clients``): they are listed as
+The rows of the sessions are ended afterwards by batches, as those of a client are (``batches``): they are listed as
 ended, kept devices go, and applications are told. Each batch notes how far it got, and a process that dies takes
 nothing with it. The moment stays: a session that was being opened when the last batch ran is over too. What was opened
 from a session that is over, while the moment was being committed, ends with its row.

@@ -27,7 +27,7 @@ from tokens.purge import purge_expired
 from tokens.sessions import queries as session_queries
 from tokens.sessions import refresh_token, sso_session
 from tokens.sessions import units as sessions
-from tokens.sessions.ends import of_clients, of_everybody
+from tokens.sessions.ends import batches, of_everybody
 from tokens.sessions.models import SSO_CLIENT, EverybodysEnd, Session
 from tokens.sessions.refresh import units as refresh_units
 from tokens.sessions.refresh.queries import Outcome
@@ -155,9 +155,9 @@ async def test_a_server_writes_the_rows_by_itself(
 ) -> None:
     """It is woken by the act."""
     monkeypatch.setattr(of_everybody, "BATCH", 10)
-    monkeypatch.setattr(of_clients, "REST_S", 0)
+    monkeypatch.setattr(batches, "REST_S", 0)
     await sync_to_async(_fill)(await sync_to_async(new_account)(), 34)
-    ending = of_clients._Ending()
+    ending = batches._Ending()
     await ending.start()
     await sync_to_async(bool)(1)
     await sync_to_async(of_everybody.begin)(actor_id=None)

@@ -25,7 +25,7 @@ from tokens.clients.registry import read_client
 from tokens.sessions import refresh_token
 from tokens.sessions import units as sessions
 from tokens.sessions.client_sessions import ConsentedAccess, open_client_session
-from tokens.sessions.ends import clocks, of_clients, of_everybody
+from tokens.sessions.ends import batches, clocks, of_everybody
 from tokens.sessions.ends.clocks import ClockIsWrongError
 from tokens.sessions.models import SSO_CLIENT, EverybodysEnd, Session
 from tokens.sessions.refresh import units as refresh_units
@@ -323,9 +323,9 @@ def test_a_step_that_fails_keeps_no_other_one_back(
     def later() -> bool:
         raise KeyError
 
-    monkeypatch.setattr(of_clients, "_steps", lambda: (_fails, of_everybody.end_batch, later))
+    monkeypatch.setattr(batches, "STEPS", (_fails, of_everybody.end_batch, later))
     with pytest.raises(ValueError, match="the clients' step"):
-        of_clients.end_all()
+        batches.end_all()
     assert not Session.objects.filter(revoked_at=None).exists()
     assert EverybodysEnd.objects.get().finished_at is not None
 
@@ -334,11 +334,11 @@ async def test_a_server_does_the_same(new_account: Callable[[], Account], monkey
     """In each of its rounds; what failed is in the log, but for a database that is away: its pool has told."""
     await sync_to_async(_session)(await sync_to_async(new_account)())
     await sync_to_async(of_everybody.begin)(actor_id=None)
-    monkeypatch.setattr(of_clients, "REST_S", 0)
+    monkeypatch.setattr(batches, "REST_S", 0)
     told: list[str] = []
-    monkeypatch.setattr(of_clients.log, "exception", told.append)
-    monkeypatch.setattr(of_clients, "_steps", lambda: (_is_away, _fails, of_everybody.end_batch))
-    await of_clients._Ending()._end_all()
-    assert told == ["client_ending_failed"]
+    monkeypatch.setattr(batches.log, "exception", told.append)
+    monkeypatch.setattr(batches, "STEPS", (_is_away, _fails, of_everybody.end_batch))
+    await batches._Ending()._end_all()
+    assert told == ["session_ending_failed"]
     assert not await Session.objects.filter(revoked_at=None).aexists()
     assert await EverybodysEnd.objects.filter(finished_at=None).acount() == 0
