@@ -145,29 +145,19 @@ class LogoutDelivery(QueueDelivery[Claimed]):
             networks=addresses.networks_of_logout(by_staff=client.by_staff),
         )
         body = urlencode({"logout_token": token}).encode()
-        state = {"on thread": False, "over": False, "left": False}
-
-        def run() -> None:
-            with self._lock:
-                if state["over"]:  # a thread took it just as its time ended: nobody would count it
-                    return
-                state["on thread"] = True
-            try:
-                exchange.run("POST", headers=HEADERS, wanted=CONFIRMED, body=body)
-            finally:
-                with self._lock:
-                    state["on thread"] = False
-                    self._stuck -= state["left"]
-
+        job = self._executor.submit(exchange.run, "POST", headers=HEADERS, wanted=CONFIRMED, body=body)
         try:
             async with asyncio.timeout(LIMIT_S):
-                await self._executor.offload(run)
+                await asyncio.wrap_future(job)
         finally:
             exchange.cut()
-            with self._lock:
-                state["over"] = True
-                state["left"] = client.unverified and state["on thread"]
-                self._stuck += state["left"]
+            if not job.cancel() and client.unverified:
+                self._count_stuck(1)  # before the callback, which a job that is done calls at once
+                job.add_done_callback(lambda _: self._count_stuck(-1))
+
+    def _count_stuck(self, change: int) -> None:
+        with self._lock:
+            self._stuck += change
 
     async def _note_failure(self, notice: Claimed, error: Exception) -> None:
         """Have the notice tried again, unless its day is over. What clients answer is logged nowhere."""
