@@ -44,6 +44,8 @@ class Event(enum.StrEnum):
     INVITATION_WITHDRAWN = "invitation_withdrawn", Family.STAFF, "Invitation withdrawn"
     # An account was made of it: there is no SIGN_UP beside.
     INVITATION_ACCEPTED = "invitation_accepted", Family.SIGNING_IN, "Sign-up by invitation"
+    # By the holder of the link, who has no account.
+    INVITATION_DECLINED = "invitation_declined", Family.SIGNING_IN, "Invitation declined"
     SIGN_IN = "sign_in", Family.SIGNING_IN, "Sign-in"
     # A session that goes on from another one of the same browser: nobody signed in, and nothing was proved anew.
     SESSION_CONTINUED = "session_continued", Family.SESSIONS, "Session gone on from another one"

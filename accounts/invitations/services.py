@@ -183,6 +183,24 @@ async def accept(
     return user
 
 
+async def decline(*, token: str, address: str = "") -> None:
+    """End an invitation for the holder of its link, whether or not they could accept it.
+
+    Args:
+        token: What the message brought.
+        address: The client's.
+
+    Raises:
+        InvalidInvitation: The token opens nothing.
+        Throttled: In its place, after too many of them.
+    """
+    if await sought(token=token) is None:
+        await rate_limits.admit(rate_limits.EMAIL_TOKEN, address=address)
+        raise InvalidInvitation
+    declined = await database().write(units.decline, token)
+    get_logger().info("invitation_declined", invitation=str(declined))
+
+
 def _require_open() -> None:
     if settings.IRONAUTH_SIGN_UP not in ("open", "invitation"):
         raise SignUpClosed

@@ -135,6 +135,31 @@ def accept(*, invited: Invited, encoded: str, name: str) -> UserOut:
     return user_out(user, queries.given_to(user, row, {}))
 
 
+def decline(token: str) -> uuid.UUID:
+    """End an invitation because the holder of its link does not want it; return its id.
+
+    Nobody has proved who they are: the event has no actor. Its link opens nothing any more.
+
+    Args:
+        token: What the message brought.
+
+    Raises:
+        InvalidInvitation: It opens nothing; or not any more at this moment.
+    """
+    row = queries.opened(token)
+    if row is None:
+        raise InvalidInvitation
+    queries.lock_joined(row)
+    if not queries.end(Invitation.objects.filter(pk=row.pk, token_id=row.token_id)):
+        raise InvalidInvitation
+    facts = {"invitation": str(row.pk)}
+    if row.organization_id is None:
+        audit.record(Event.INVITATION_DECLINED, details=facts)
+    else:
+        audit.record(Event.MEMBER_INVITATION_DECLINED, details={"organization": str(row.organization_id), **facts})
+    return row.pk
+
+
 def _taken_over(user: User | None, row: Invitation, *, encoded: str, name: str) -> UserOut:
     """Make the account with the invited address, which nobody has proved, the invited person's; it is locked."""
     if user is None or not _may_start_clean(user.is_active, user.email_verified_at):

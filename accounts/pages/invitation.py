@@ -1,4 +1,4 @@
-"""The page that the link of an invitation opens: it makes the account."""
+"""The page that the link of an invitation opens: it makes the account, or declines."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ class InvitationPage(TokenPage):
     template = "accounts/pages/invitation.html"
     headers = SCRIPT_HEADERS
     invalid = InvalidInvitation
-    ends = ("accepted",)
+    ends = ("accepted", "declined")
     #: The language that staff have chosen for the invited person; "" before it is known, and where they have not.
     of_person: str = ""
     #: The name of the organisation that a person with an account is invited to; "" for none.
@@ -49,7 +49,7 @@ class InvitationPage(TokenPage):
 
     @extend_schema(exclude=True)
     async def post(self, request: ApiRequest) -> HttpResponse:
-        """Make the account, or show the form again with what was typed and, at each field, what is wrong."""
+        """Do what was chosen, or show the form again with what was typed and, at each field, what is wrong."""
         try:
             found = await invitations.sought(token=str(request.data.get("token", "")))
         except DomainError as error:  # the database is away
@@ -89,9 +89,13 @@ class InvitationPage(TokenPage):
             return self._page(done=self.done, application=_leads(used))
 
     async def act(self, request: ApiRequest) -> str:
-        """Make the account."""
+        """Make the account, or decline the invitation; for that, nothing has to be typed."""
+        address = client_context.address_of(request)
+        if request.data.get("answer") == "decline":
+            await invitations.decline(token=str(request.data.get("token", "")), address=address)
+            return "declined"
         data = await self.validated(request, AcceptInput)
-        await invitations.accept(**data, address=client_context.address_of(request))
+        await invitations.accept(**data, address=address)
         return "accepted"
 
     async def _marked(self, request: ApiRequest, errors: dict[str, list[str]]) -> HttpResponse:

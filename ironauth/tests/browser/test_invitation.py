@@ -38,11 +38,19 @@ async def test_an_invitation(open_site: OpenSite, open_page: OpenPage, scripts: 
     async with httpx.AsyncClient(base_url=f"{site.origin}/api/v1", timeout=30) as api:
         signed = await api.post("/access/signin", json={"email": "root@example.com", "password": PASSWORD})
         headers = {"Authorization": f"Bearer {signed.json()['access_token']}"}
-        invited = await api.post("/users/invitations", json={"email": EMAIL, "name": "Ida"}, headers=headers)
-        assert invited.status_code == 201, invited.text
-    link = link_in(site.mail.take(EMAIL, "You are invited: create your account"))
-    shown = await open_page(site, scripts=scripts)
-    look = shown.look if scripts else _unseen
+        shown = await open_page(site, scripts=scripts)
+        look = shown.look if scripts else _unseen
+
+        async def invited() -> str:
+            made = await api.post("/users/invitations", json={"email": EMAIL, "name": "Ida"}, headers=headers)
+            assert made.status_code == 201, made.text
+            return link_in(site.mail.take(EMAIL, "You are invited: create your account"))
+
+        await shown.go(await invited())
+        await shown.page.get_by_role("button", name="Decline the invitation").click()
+        await heading(shown, "You have declined")
+        await look("invitation-declined")
+        link = await invited()
     await shown.go(link)
     await heading(shown, "Create your account")
     await expect(shown.page.get_by_label("E-mail address")).to_have_value(EMAIL)
