@@ -78,7 +78,7 @@ class AskPage(PageLanguage, OpenView):
             for name, value in error.headers.items():
                 page.headers[name] = value
             return page
-        return self._page(asked=True)
+        return self._page(asked=True, email=data["email"])
 
     async def ask(self, *, email: str, address: str) -> None:
         """Call the service. Raises what it raises."""

@@ -30,9 +30,11 @@ for (const button of document.querySelectorAll("[data-use-passkey]")) {
   });
 }
 
-// A button beside what is to be copied.
+// A button beside what is to be copied; that of recovery codes stands beside the one that saves them, and looks like it.
 for (const shown of document.querySelectorAll("[data-copied]:not(main)")) {
-  const button = Object.assign(document.createElement("button"), { type: "button", className: "link copy", textContent: texts.copy });
+  const row = shown.parentElement.querySelector(".row");
+  const className = row ? "second copy" : "link copy";
+  const button = Object.assign(document.createElement("button"), { type: "button", className, textContent: texts.copy });
   const status = Object.assign(document.createElement("span"), { className: "soft" });
   status.setAttribute("role", "status");
   button.addEventListener("click", async () => {
@@ -43,7 +45,10 @@ for (const shown of document.querySelectorAll("[data-copied]:not(main)")) {
       status.textContent = ` ${texts.uncopied}`;
     }
   });
-  shown.after(" ", button, status);
+  if (row) {
+    row.prepend(button);
+    row.append(status);
+  } else shown.after(" ", button, status);
 }
 
 // In words, and in the person's own time zone; without one, in the browser's. The zone is named either way.

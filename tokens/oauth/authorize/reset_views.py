@@ -60,7 +60,7 @@ class AskMessageForm(SignInForm):
             state, mfa_token="", methods=(), email=data["email"], code_id=token_id, code_for=self.code_for
         )
         await database().write(mailed_pages.keep, waits, browser)
-        return self._page(waits, client, browser, sent=True)
+        return self._page(waits, client, browser, sent=True, email=data["email"])
 
     def _page(
         self, state: AuthorizationState | AccountState, client: Client | None, browser: str, **context: Any
