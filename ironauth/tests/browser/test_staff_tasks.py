@@ -35,6 +35,7 @@ from tokens.details.models import DetailType
 from tokens.oauth.models import Consent
 from tokens.oauth.tests.material import make_client
 from tokens.resources.models import ApiResource
+from tokens.sessions.ends import of_everybody
 from tokens.sessions.models import Session
 
 pytestmark = [
@@ -244,6 +245,32 @@ async def test_every_page_of_the_admin(open_site: OpenSite, open_page: OpenPage)
     models = {model._meta.model_name for model in admin.site._registry}
     assert {f"{model}-{page}" for model in models for page in ("list", "change", "history")} <= set(seen)
     assert {"user-add", "user-delete", "oauthclient-delete", "upstreamprovider-add", "role-delete"} <= set(seen)
+
+
+async def test_everybodys_sessions_are_ended(open_site: OpenSite, open_page: OpenPage) -> None:
+    """From the list of sessions: what it does is said, a phrase is typed, and this session goes on."""
+    shown = await signed_in(open_page, open_site())
+    page = shown.page
+    pia = await User.objects.acreate(email="pia@example.com", email_key="pia@example.com", name="Pia Lund")
+    later = clock.now() + timedelta(days=1)
+    await Session.objects.acreate(
+        user=pia, epoch=0, amr="pwd", master_key_id="1", idle_expires_at=later, absolute_expires_at=later
+    )
+    await shown.go("/admin/tokens/session/")
+    await page.get_by_role("button", name="End everybody's sessions").click()
+    await heading(shown, "End everybody's sessions?")
+    await shown.look("admin-end-everybody")
+    await page.get_by_role("textbox").fill("something else")
+    await page.get_by_role("button", name="End everybody's sessions").click()
+    await expect(page.locator(".errornote, .errorlist").first).to_be_visible()
+    await shown.look("admin-end-everybody-refused")
+    ended = Session.objects.with_end().filter(ended_at__isnull=False)
+    assert not await ended.aexists()
+    await page.get_by_role("textbox").fill(of_everybody.PHRASE)
+    await page.get_by_role("button", name="End everybody's sessions").click()
+    await expect(page.locator(".messagelist")).to_contain_text("Everybody's sessions have ended.")
+    await shown.look("admin-end-everybody-done")
+    assert await ended.aexists()
 
 
 async def test_tabs_by_keyboard_and_without_scripts(open_site: OpenSite, open_page: OpenPage) -> None:

@@ -13,6 +13,8 @@ from django.contrib.auth.models import Permission
 from playwright.async_api import Locator, expect
 
 from accounts.admin.tests.second_step import Enrolled
+from accounts.federation.models import Identity, KeptTokens, UpstreamProvider
+from accounts.federation.secrets import seal_into
 from accounts.mfa.kept_devices.models import KeptDevice
 from accounts.mfa.passkeys.models import Passkey
 from accounts.tests.mail_files import LINK
@@ -106,6 +108,24 @@ async def person(**fields: object) -> User:
     """Make the person with the long name."""
     made = User.objects.create_user
     return await sync_to_async(made)(EMAIL, PASSWORD, name=NAME, email_verified_at=clock.now(), **fields)
+
+
+def elsewhere(user: User) -> None:
+    """Let the person have two identities at other providers; for the first one, access there is kept."""
+    scope = " ".join(
+        f"https://www.provider.example/auth/{name}" for name in ("calendar.events.readonly", "drive.metadata")
+    )
+    for name, slug in ((CLIENT, "kept"), ("Acme", "acme")):
+        row = UpstreamProvider(slug=slug, name=name, kind="oidc", issuer=f"https://{slug}.example", client_id="us")
+        row.keep_tokens = slug == "kept"
+        seal_into(row, "secret")
+        row.save()
+        one = Identity.objects.create(user=user, provider=row, issuer=row.issuer, subject="1", email=user.email)
+        if row.keep_tokens:
+            KeptTokens.objects.create(
+                identity=one, provider=row, sealed=b"sealed", master_key_id="1", scope=scope, can_refresh=True,
+                kept_at=clock.now(),
+            )  # fmt: skip
 
 
 async def sign_in(shown: Watched) -> None:
@@ -202,11 +222,12 @@ async def test_an_account_full_of_long_names(language: str, open_site: OpenSite,
     )  # fmt: skip
     shown = await open_page(site, locale=language)
     page = shown.page
+    await sync_to_async(elsewhere)(user)
     async with httpx.AsyncClient(base_url=site.origin, timeout=30, headers={"User-Agent": AGENT}) as api:
         body = {"email": EMAIL, "password": PASSWORD}
         assert (await api.post("/api/v1/access/signin", json=body)).status_code == 200
     await sign_in(shown)
-    for row in ("", "/applications", "/devices", "/sessions", "/name", "/email"):
+    for row in ("", "/applications", "/devices", "/identities", "/sessions", "/name", "/email"):
         await shown.go(f"/account/security{row}")
         await looked(shown, f"state-full-account{row.replace('/', '-')}-{language}")
     await shown.go("/account/security/name")
