@@ -74,7 +74,7 @@ class Note(_Coded):
     IDENTITY_TAKEN = "identity_taken", "an identity that another account has, which keeps it"
     IDENTITY_LINKED = "identity_linked", "an identity at another provider that signs in here"
     REQUIRED_ACTION = "required_action", "a duty there, such as choosing another password: ask it of them here"
-    ATTRIBUTES = "attributes", "attributes, roles or groups"
+    ATTRIBUTES = "attributes", "attributes, roles, groups or rights of staff"
     UNCONFIRMED = "unconfirmed", "an address that nobody has confirmed: they do it before they sign in"
     INACTIVE = "inactive", "deactivated there, and here: staff activate them"
 

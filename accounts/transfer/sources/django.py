@@ -1,7 +1,8 @@
-"""Django, with allauth's tables where they are: ``dumpdata`` as JSON, or a live database.
+"""Django, with allauth's and django-otp's tables where they are: ``dumpdata`` as JSON, or a live database.
 
 allauth's ``account.EmailAddress`` says which addresses are verified; ``mfa.Authenticator`` has the apps' secrets, and
-``socialaccount.SocialAccount`` who people are at other providers.
+``socialaccount.SocialAccount`` who people are at other providers. django-otp, which django-two-factor-auth builds on,
+keeps apps as ``otp_totp.TOTPDevice`` and recovery codes as ``otp_static.StaticToken``.
 """
 
 import json
@@ -38,21 +39,31 @@ _CODES: Final = 10  # allauth's MFA_RECOVERY_CODE_COUNT
 _CODE_DIGITS: Final = 8  # its MFA_RECOVERY_CODE_DIGITS
 _ALIAS: Final = "import_users"
 _ROWS: Final = 2_000  # rows fetched at once
-_EXTRA: Final = {ADDRESSES, AUTHENTICATORS, SOCIAL}
+OTP_APPS: Final = "otp_totp.totpdevice"
+OTP_CODES: Final = "otp_static.statictoken"
+OTP_CODE_SETS: Final = "otp_static.staticdevice"
+_OTP_OTHERS: Final = frozenset({"otp_email.emaildevice", "otp_hotp.hotpdevice"})
+#: What one of django-otp's apps has to be: six digits every 30 s, counted from 1970.
+_OTP_FORM: Final = {"step": 30, "t0": 0, "digits": 6}
+#: Tables of a live database in which a row is a right that stays behind; a dump has these in the person's own row.
+_RIGHTS: Final = frozenset({"auth.user_groups", "auth.user_user_permissions"})
+_OF_A_PERSON: Final = frozenset({ADDRESSES, AUTHENTICATORS, SOCIAL, OTP_APPS, *_OTP_OTHERS})
 
 
 class _Told(NamedTuple):
-    """What allauth's tables say of one person."""
+    """What the tables beside the users' say of one person."""
 
     verified: set[str]  # addresses in lower case
     apps: list[Any]
     others: set[Note]
     identities: list[ToldIdentity]
     codes: list[Any]
+    otp_apps: list[Mapping[str, Any]]
+    otp_codes: list[str]
 
 
 def _nothing() -> _Told:
-    return _Told(set(), [], set(), [], [])
+    return _Told(set(), [], set(), [], [], [], [])
 
 
 def _codes(data: Mapping[str, Any]) -> tuple[bytes, ...] | None:
@@ -75,7 +86,7 @@ def _codes(data: Mapping[str, Any]) -> tuple[bytes, ...] | None:
 
 
 def _note(told: _Told, kind: str, fields: Mapping[str, Any]) -> None:
-    """Add one row of allauth's."""
+    """Add one row of a table beside the users'."""
     if kind == ADDRESSES and fields["verified"]:
         told.verified.add(fields["email"].lower())
     elif kind == SOCIAL:
@@ -85,20 +96,22 @@ def _note(told: _Told, kind: str, fields: Mapping[str, Any]) -> None:
         told.apps.append(fields["data"])
     elif kind == AUTHENTICATORS and fields["type"] == "recovery_codes":
         told.codes.append(fields["data"])
-    elif kind == AUTHENTICATORS:
+    elif kind == AUTHENTICATORS or (kind in _OTP_OTHERS and fields.get("confirmed")):
         told.others.add(Note.FACTOR_UNSUPPORTED)
+    elif kind == OTP_APPS and fields.get("confirmed"):
+        told.otp_apps.append(fields)
+    elif kind == OTP_CODES:
+        told.otp_codes.append(str(fields["token"]))
+    elif kind in _RIGHTS:
+        told.others.add(Note.ATTRIBUTES)
 
 
 def _records(path: Path, options: Options) -> Iterator[Any]:
-    """Yield users, each with what allauth's rows say of them under ``told``. Those rows are read first."""
+    """Yield users, each with what the rows of other tables say of them under ``told``. Those rows are read first."""
     if options.database is not None:
         yield from _live(options.database)
         return
-    told: defaultdict[str, _Told] = defaultdict(_nothing)
-    for record in records_of(path):
-        if isinstance(record, dict) and record.get("model") in _EXTRA:
-            fields = record["fields"]
-            _note(told[str(fields["user"])], record["model"], fields)
+    told = _of_dump(path)
     for record in records_of(path):
         if not isinstance(record, dict) or "model" not in record:
             yield None
@@ -107,8 +120,26 @@ def _records(path: Path, options: Options) -> Iterator[Any]:
             yield {**record["fields"], "id": pk, "told": told.get(pk, _nothing())}
 
 
+def _of_dump(path: Path) -> defaultdict[str, _Told]:
+    """Return what the rows beside the users' say of each person, by their key."""
+    told: defaultdict[str, _Told] = defaultdict(_nothing)
+    sets, codes = {}, []  # whose each confirmed set of django-otp's codes is, and its codes, which may come before it
+    for record in records_of(path):
+        kind = record.get("model") if isinstance(record, dict) else None
+        if kind in _OF_A_PERSON:
+            _note(told[str(record["fields"]["user"])], kind, record["fields"])
+        elif kind == OTP_CODE_SETS and record["fields"].get("confirmed"):
+            sets[record["pk"]] = str(record["fields"]["user"])
+        elif kind == OTP_CODES:
+            codes.append(record["fields"])
+    for fields in codes:
+        if fields["device"] in sets:
+            _note(told[sets[fields["device"]]], OTP_CODES, fields)
+    return told
+
+
 def _live(database: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield users of a live database, in the order of their keys, and allauth's rows of as many at once."""
+    """Yield users of a live database, in the order of their keys, and the other tables' rows of as many at once."""
     connections.databases[_ALIAS] = {**connections.databases["default"], "OPTIONS": {}, **database}
     try:
         with closing(connections[_ALIAS]) as connection:
@@ -136,14 +167,18 @@ def _next(cursor: Any, table: str, key: str, after: Any) -> list[dict[str, Any]]
 
 
 def _told(cursor: Any, tables: set[str], user_ids: list[Any]) -> defaultdict[Any, _Told]:
-    """Return what allauth's tables say of these users."""
+    """Return what the other tables say of these users."""
     told: defaultdict[Any, _Told] = defaultdict(_nothing)
-    for kind in _EXTRA:
-        table = kind.replace(".", "_")
-        if table not in tables:
+    marks = ", ".join(["%s"] * len(user_ids))
+    asked = {kind: f"SELECT * FROM {_table(kind)} WHERE user_id IN ({marks})" for kind in _OF_A_PERSON | _RIGHTS}  # noqa: S608 - our own names
+    asked[OTP_CODES] = (
+        f"SELECT code.token, owner.user_id FROM {_table(OTP_CODES)} code JOIN {_table(OTP_CODE_SETS)} owner"  # noqa: S608 - our own names
+        f" ON owner.id = code.device_id WHERE owner.confirmed AND owner.user_id IN ({marks})"
+    )
+    for kind, question in asked.items():
+        if _table(kind) not in tables:
             continue
-        marks = ", ".join(["%s"] * len(user_ids))
-        cursor.execute(f"SELECT * FROM {table} WHERE user_id IN ({marks})", user_ids)  # noqa: S608 - our own names
+        cursor.execute(question, user_ids)
         names = [column[0] for column in cursor.description]
         for row in cursor.fetchall():
             fields = dict(zip(names, row, strict=True))
@@ -151,9 +186,40 @@ def _told(cursor: Any, tables: set[str], user_ids: list[Any]) -> defaultdict[Any
     return told
 
 
+def _table(kind: str) -> str:
+    return kind.replace(".", "_")
+
+
 def _parsed(kept: list[Any]) -> list[Any]:
     """Return JSON columns as they are in a dump: a live database may give their text."""
     return [json.loads(data) if isinstance(data, str) else data for data in kept]
+
+
+def _app(told: _Told) -> tuple[bytes | None, set[Note]]:
+    """Return the secret of the one app that can move, allauth's before django-otp's, and what is said of the others."""
+    of_allauth = [str(app["secret"]) for app in _parsed(told.apps)]
+    fitting = [app for app in told.otp_apps if all(app[name] == wanted for name, wanted in _OTP_FORM.items())]
+    secrets = [b32decode(secret + "=" * (-len(secret) % 8)) for secret in of_allauth if secret]
+    secrets += [bytes.fromhex(app["key"]) for app in fitting]
+    notes = {Note.FACTOR_UNSUPPORTED} if len(secrets) > 1 else set()
+    return secrets[0] if secrets else None, notes | (
+        {Note.TOTP_UNSUPPORTED} if told.otp_apps and not secrets else set()
+    )
+
+
+def _all_codes(told: _Told) -> tuple[bytes, ...] | None:
+    """Return the digests of allauth's and django-otp's codes; None where one has a form that none may have here."""
+    sets = _parsed(told.codes)
+    of_allauth, of_otp = _codes(sets[0]) if sets else (), [brought.digest_of(code) for code in told.otp_codes]
+    if of_allauth is None or None in of_otp:
+        return None
+    return tuple(dict.fromkeys([*of_allauth, *(digest for digest in of_otp if digest)]))
+
+
+def _has_rights(row: Mapping[str, Any]) -> bool:
+    """Tell whether somebody's own row gives them a right of Django's."""
+    flags = any(flag(row, name) for name in ("is_staff", "is_superuser"))
+    return bool(flags or row.get("groups") or row.get("user_permissions"))
 
 
 def _person(row: dict[str, Any]) -> Person:
@@ -161,9 +227,9 @@ def _person(row: dict[str, Any]) -> Person:
     stored = text(row, "password")
     usable = None if stored.startswith("!") else stored
     password, notes = password_of(usable)
-    apps, sets = _parsed(told.apps), _parsed(told.codes)
-    codes = _codes(sets[0]) if sets else ()
-    secret = str(apps[0]["secret"]) if apps else ""
+    secret, app_notes = _app(told)
+    codes = _all_codes(told)
+    more = told.others | app_notes | ({Note.RECOVERY_CODES_SHORT} if codes is None else set())
     email = text(row, "email") or (text(row, "username") if "@" in text(row, "username") else "")
     names = " ".join(filter(None, (text(row, "first_name"), text(row, "last_name"))))
     return Person(
@@ -177,14 +243,14 @@ def _person(row: dict[str, Any]) -> Person:
         password_hash=password,
         code_digests=codes or (),
         identities=tuple(told.identities),
-        totp_secret=b32decode(secret + "=" * (-len(secret) % 8)) if secret else None,
-        notes=notes | told.others | ({Note.RECOVERY_CODES_SHORT} if codes is None else set()),
+        totp_secret=secret,
+        notes=notes | more | ({Note.ATTRIBUTES} if _has_rights(row) else set()),
     )
 
 
 SOURCE = Source(
     "django",
-    "dumpdata as JSON, with account.emailaddress, mfa.authenticator and socialaccount.socialaccount; or --database",
+    "dumpdata as JSON, with allauth's and django-otp's tables where they are; or --database",
     _person,
     records=_records,
 )

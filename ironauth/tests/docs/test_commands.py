@@ -12,7 +12,7 @@ from typing import Any
 import bcrypt
 import httpx
 import pytest
-from asgiref.sync import sync_to_async
+from asgiref.sync import async_to_sync, sync_to_async
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from django.core.management import load_command_class
@@ -20,9 +20,12 @@ from pytest_django import Settings
 
 from accounts.conftest import MakeUser, SignIn
 from accounts.federation.models import UpstreamProvider
+from accounts.mfa.totp import codes as totp
+from accounts.mfa.totp.models import TotpFactor
 from accounts.outbox import tokens as email_tokens
 from accounts.outbox.models import EmailToken
-from accounts.transfer.tests.test_sources import app, keycloak_user
+from accounts.passwords import hashing
+from accounts.transfer.tests.test_sources import app, keycloak_user, only
 from accounts.users.models import User
 from conftest import PASSWORD
 from ironauth.infrastructure.core import clock
@@ -39,6 +42,7 @@ from tokens.upstream.tests.provider import FakeProvider, served
 BCRYPT = bcrypt.hashpw(PASSWORD.encode(), bcrypt.gensalt(4)).decode()
 EMAIL = "ann@example.com"
 IMPORT = ".venv/bin/python manage.py import_users"
+EXPORT = ".venv/bin/python manage.py export_users"
 CREATE = ".venv/bin/python manage.py oauth_client create"
 
 #: How the commands begin that put another upstream into nginx' files.
@@ -117,7 +121,34 @@ def test_moving_in_from_each_system(tmp_path: Path, rs256_key: str) -> None:
             assert "        1  would be created" in said, said
         client = json.loads(commands(guide.block(CREATE), tmp_path))
         assert (client["auth_method"], client["trusted"]) == ("none", True)
-    assert not User.objects.exists()
+        assert not User.objects.exists()
+        gives_roles(guide, tmp_path)
+        goes_back_to_keycloak(guide, tmp_path)
+
+
+def gives_roles(guide: Guide, folder: Path) -> None:
+    """A realm's role and group are given to the account that the report names, another role to nobody."""
+    has = {"realmRoles": ["default-roles-shop", "editor"], "groups": ["/staff"]}
+    wrote(folder, "export/shop-realm.json", {"realm": "shop", "users": [keycloak_user() | has]})
+    refused = {"id": "another", "user_id": None}
+    report = [{"id": keycloak_user()["id"], "user_id": "01a1"}, refused]
+    wrote(folder, "report.jsonl", "\n".join(map(json.dumps, report)))
+    guide.write(folder, "roles.py")
+    said = shell('BASE=https://id\nadminister() { echo "$@"; }\n' + guide.block("python3 roles.py"), folder)
+    assert said.splitlines() == [f"-X PUT https://id/api/v1/users/01a1/roles/{role}" for role in ("editors", "helpers")]
+
+
+def goes_back_to_keycloak(guide: Guide, folder: Path) -> None:
+    """What the program writes is what Keycloak exports: read from there, it has the password and the app."""
+    ann = User.objects.create_user(EMAIL, PASSWORD, name="Ann Lee")
+    key_id, sealed = totp.seal(b"N" * 20, ann.pk)
+    TotpFactor.objects.create(user=ann, sealed=sealed, master_key_id=key_id, confirmed_at=clock.now())
+    commands(guide.block(f"{EXPORT} back.jsonl"), folder)
+    guide.write(folder, "back_to_keycloak.py")
+    shell("python3 back_to_keycloak.py", folder)
+    person = only("keycloak", folder / "back.json")
+    assert (person.email, person.totp_secret) == (EMAIL, b"N" * 20)
+    assert async_to_sync(hashing.verify_password)(PASSWORD, person.password_hash).ok
 
 
 @pytest.fixture

@@ -1,0 +1,135 @@
+"""Apps and codes of django-otp, which django-two-factor-auth builds on: from a dump, and from a live database."""
+
+import hashlib
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from accounts.transfer.records import Note, Person
+from accounts.transfer.tests.test_sources import only, read, written
+from ironauth.config import storage
+
+#: What django-otp 1.7.5 made, and `dumpdata` wrote.
+KEY = "112cac9f2ca494b2325a32c4b1b7ebd7aec50f12"
+TOKENS = ("sw4rsgd5", "2dbmezin", "f6m76mpn")
+APP = {"user": 1, "name": "default", "confirmed": True, "key": KEY, "step": 30, "t0": 0, "digits": 6, "drift": 0}
+CODES = tuple(hashlib.sha512(token.upper().encode()).digest() for token in TOKENS)
+
+
+def row(model: str, pk: int, **fields: Any) -> dict[str, Any]:
+    """Return a row of a dump."""
+    return {"model": model, "pk": pk, "fields": fields}
+
+
+def user(**fields: Any) -> dict[str, Any]:
+    """Return a person of a dump."""
+    return row("auth.user", 1, email="a@example.com", password="!", **fields)
+
+
+def codes(*tokens: str, confirmed: bool = True) -> list[dict[str, Any]]:
+    """Return a set of codes, which stands behind its codes as a dump may have it."""
+    rows = [row("otp_static.statictoken", number, device=5, token=token) for number, token in enumerate(tokens)]
+    return [*rows, row("otp_static.staticdevice", 5, user=1, name="backup", confirmed=confirmed)]
+
+
+def test_an_app_and_its_codes(tmp_path: Path) -> None:
+    """The key is hexadecimal; tokens are recovery codes, whatever the case they are typed in."""
+    dump = [row("otp_totp.totpdevice", 1, **APP), *codes(*TOKENS), user()]
+    person = only("django", written(tmp_path, "dump.json", dump))
+    assert person.totp_secret == bytes.fromhex(KEY)
+    assert person.code_digests == CODES
+    assert person.notes == {Note.NO_PASSWORD}
+
+
+@pytest.mark.parametrize(("field", "value"), [("digits", 8), ("step", 60), ("t0", 1)])
+def test_an_app_of_another_form_stays_behind(tmp_path: Path, field: str, value: int) -> None:
+    """Eight digits, another period or another beginning are no app here, and the report has a note."""
+    dump = [row("otp_totp.totpdevice", 1, **APP | {field: value}), user()]
+    person = only("django", written(tmp_path, "dump.json", dump))
+    assert person.totp_secret is None
+    assert person.notes == {Note.NO_PASSWORD, Note.TOTP_UNSUPPORTED}
+
+
+def test_what_nobody_has_confirmed_is_no_factor(tmp_path: Path) -> None:
+    """An app that was never set up to its end, and such a set of codes, are left out without a note."""
+    half = row("otp_totp.totpdevice", 1, **APP | {"confirmed": False})
+    mail = row("otp_email.emaildevice", 1, user=1, confirmed=False)
+    person = only("django", written(tmp_path, "dump.json", [half, mail, *codes(*TOKENS, confirmed=False), user()]))
+    assert (person.totp_secret, person.code_digests) == (None, ())
+    assert person.notes == {Note.NO_PASSWORD}
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        row("otp_totp.totpdevice", 2, **APP | {"key": "ff" * 20}),
+        row("mfa.authenticator", 1, user=1, type="webauthn", data={}),
+        row("otp_email.emaildevice", 1, user=1, confirmed=True),
+        row("otp_hotp.hotpdevice", 1, user=1, confirmed=True),
+    ],
+)
+def test_one_app_moves(tmp_path: Path, second: dict[str, Any]) -> None:
+    """An account here has one app: a second one, and codes by mail or counter, stay behind with a note."""
+    person = only("django", written(tmp_path, "dump.json", [row("otp_totp.totpdevice", 1, **APP), second, user()]))
+    assert person.totp_secret == bytes.fromhex(KEY)
+    assert person.notes == {Note.NO_PASSWORD, Note.FACTOR_UNSUPPORTED}
+
+
+def test_the_app_that_fits_moves(tmp_path: Path) -> None:
+    """Of an app of eight digits and one of six the second comes along, and nothing has to be set up anew."""
+    apps = [row("otp_totp.totpdevice", 1, **APP | {"digits": 8}), row("otp_totp.totpdevice", 2, **APP)]
+    person = only("django", written(tmp_path, "dump.json", [*apps, user()]))
+    assert person.totp_secret == bytes.fromhex(KEY)
+    assert person.notes == {Note.NO_PASSWORD}
+
+
+def test_a_code_that_is_none_here(tmp_path: Path) -> None:
+    """One of seven characters, which staff may have written there, leaves all of them behind."""
+    person = only("django", written(tmp_path, "dump.json", [*codes(TOKENS[0], "1234567"), user()]))
+    assert person.code_digests == ()
+    assert Note.RECOVERY_CODES_SHORT in person.notes
+
+
+@pytest.mark.parametrize(
+    ("fields", "stays"),
+    [
+        ({"is_staff": False, "is_superuser": False, "groups": [], "user_permissions": []}, False),
+        ({"is_staff": True}, True),
+        ({"is_superuser": True}, True),
+        ({"groups": [1]}, True),
+        ({"user_permissions": [1]}, True),
+    ],
+)
+def test_rights_stay_behind(tmp_path: Path, fields: dict[str, Any], stays: bool) -> None:
+    """Who is staff, or has a group or a permission in the old project, is counted."""
+    person = only("django", written(tmp_path, "dump.json", [user(**fields)]))
+    assert (Note.ATTRIBUTES in person.notes) is stays
+
+
+def test_a_live_database(tmp_path: Path, django_db_blocker: Any) -> None:
+    """Each person gets their own app and codes, and the note of a group."""
+    path = tmp_path / "shop.sqlite3"
+    with closing(sqlite3.connect(path)) as shop, shop:
+        shop.executescript(f"""
+            CREATE TABLE auth_user (id INTEGER PRIMARY KEY, email, password);
+            CREATE TABLE auth_user_groups (id INTEGER PRIMARY KEY, user_id, group_id);
+            CREATE TABLE otp_totp_totpdevice (id INTEGER PRIMARY KEY, user_id, confirmed, key, step, t0, digits);
+            CREATE TABLE otp_static_staticdevice (id INTEGER PRIMARY KEY, user_id, confirmed);
+            CREATE TABLE otp_static_statictoken (id INTEGER PRIMARY KEY, device_id, token);
+            INSERT INTO auth_user VALUES (3, 'a@example.com', '!'), (5, 'b@example.com', '!');
+            INSERT INTO auth_user_groups VALUES (1, 5, 1);
+            INSERT INTO otp_totp_totpdevice VALUES (1, 3, 1, '{KEY}', 30, 0, 6), (2, 5, 0, '{KEY}', 30, 0, 6);
+            INSERT INTO otp_static_staticdevice VALUES (3, 3, 1), (5, 5, 0);
+            INSERT INTO otp_static_statictoken VALUES (1, 3, '{TOKENS[0]}'), (2, 5, '{TOKENS[1]}');
+        """)  # noqa: S608 - our own names
+    with django_db_blocker.unblock():
+        first, second = read("django", Path(), database=storage.database(f"sqlite:///{path}", "--database"))
+    assert isinstance(first, Person)
+    assert isinstance(second, Person)
+    assert (first.totp_secret, first.code_digests) == (bytes.fromhex(KEY), CODES[:1])
+    assert (second.totp_secret, second.code_digests) == (None, ())
+    assert first.notes == {Note.NO_PASSWORD}
+    assert second.notes == {Note.NO_PASSWORD, Note.ATTRIBUTES}
