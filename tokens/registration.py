@@ -1,7 +1,7 @@
 """What becomes of this application's tables in the export of a person's data, and at the first proof of an address.
 
-And which clients an invitation can lead to, that the logo of a verified one stays, and that a lost membership reaches
-sessions.
+And which clients an invitation can lead to, that the logo of a verified one stays, that a lost membership reaches
+sessions, and until when everybody's kept devices have ended.
 """
 
 from typing import Any
@@ -11,6 +11,7 @@ from django.db.models import QuerySet
 from accounts.email import first_proof
 from accounts.email.first_proof import Fate
 from accounts.invitations import continuing as invitations
+from accounts.mfa.kept_devices import queries as kept_devices
 from accounts.organizations.signals import membership_changed
 from accounts.privacy import export
 from ironauth.infrastructure.db.compiled import Param
@@ -19,7 +20,7 @@ from tokens.clients import registry
 from tokens.clients.documents import services as documents
 from tokens.clients.fetched import logos
 from tokens.oauth.models import AuthorizationCode, Consent, DeviceGrant, LogoutNotice
-from tokens.sessions.models import EverybodysEnd, KnownDevice, Session
+from tokens.sessions.models import EverybodysEnd, KnownDevice, Session, everybodys_end
 from tokens.sessions.organizations import changes as organizations
 from tokens.upstream.models import UpstreamSession
 
@@ -31,6 +32,7 @@ def register() -> None:
     registry.register_documents(documents.find)
     clients.client_verified.connect(logos.settled, dispatch_uid="tokens.logo_settled")
     membership_changed.connect(organizations.taken_out, dispatch_uid="tokens.organization_left")
+    kept_devices.register_end(everybodys_end)
     invitations.register(find=clients.invited_to, offered=clients.to_invite_to)
 
 

@@ -87,6 +87,12 @@ class EverybodysEnd(models.Model):
         return str(self.at)
 
 
+def everybodys_end() -> Coalesce:
+    """Return the newest moment at which the sessions of everybody ended, long ago for none; it is looked up once."""
+    newest = models.Subquery(EverybodysEnd.objects.order_by("-at").values("at")[:1])
+    return Coalesce(newest, models.Value(LONG_AGO))
+
+
 def _with_all() -> models.Subquery:
     """Return the newest moment at which a session ended with those of everybody, for a query of sessions."""
     moments = EverybodysEnd.objects.filter(at__gte=models.OuterRef("created_at")).order_by("-at")
@@ -106,8 +112,7 @@ class SessionQuerySet(models.QuerySet["Session"]):
 
     def outlasting(self) -> SessionQuerySet:
         """Return the sessions that have not ended with those of everybody. The moment is looked up once."""
-        newest = models.Subquery(EverybodysEnd.objects.order_by("-at").values("at")[:1])
-        return self.filter(created_at__gt=Coalesce(newest, models.Value(LONG_AGO)))
+        return self.filter(created_at__gt=everybodys_end())
 
     def with_end(self) -> SessionQuerySet:
         """Add ``ended_at``: when a session ended before its time, by its row or with those of everybody; else NULL."""

@@ -2,7 +2,7 @@
 
 import hashlib
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
@@ -15,6 +15,16 @@ from ironauth.infrastructure.db.compiled import CompiledDelete, Param
 
 #: Deletes the devices of one person, in a change of their factors or sessions.
 FORGET: Final = CompiledDelete(lambda: KeptDevice.objects.filter(user_id=Param("user_id", models.UUIDField())))
+
+
+#: Each returns a moment: a device that was kept at it or before has ended, whether or not its row is gone yet.
+_ended: Final[list[Callable[[], models.Expression]]] = []
+
+
+def register_end(moment: Callable[[], models.Expression]) -> None:
+    """Have every device that was kept until a moment count as ended. ``moment`` is called for each query."""
+    if moment not in _ended:
+        _ended.append(moment)
 
 
 class LiveDevice(NamedTuple):
@@ -85,4 +95,7 @@ def _live() -> models.QuerySet[KeptDevice]:
     """Return the devices that spare their person the factor: also of those kept under a longer setting."""
     now = clock.now()
     since = now - timedelta(days=settings.IRONAUTH_KEEP_DEVICE_DAYS)
-    return KeptDevice.objects.filter(expires_at__gt=now, created_at__gt=since)
+    live = KeptDevice.objects.filter(expires_at__gt=now, created_at__gt=since)
+    for moment in _ended:
+        live = live.filter(created_at__gt=moment())
+    return live

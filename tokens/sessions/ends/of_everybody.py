@@ -2,10 +2,11 @@
 
 One row has the moment. From its commit on, no session that was opened before is accepted, because whatever judges a
 session asks for the moment as well (``Session.objects.live``, ``with_end``). Tokens that workers remember have the tag
-of the key that signed them: a few invalidations end all of them, instead of one a session.
+of the key that signed them: a few invalidations end all of them, instead of one a session. A device that was kept
+before spares nobody the second factor (``everybodys_end``).
 
 The rows of the sessions are ended afterwards by batches, as those of a client are (``batches``): they are listed as
-ended, kept devices go, and applications are told. Each batch notes how far it got, and a process that dies takes
+ended, those of kept devices go, and clients are told. Each batch notes how far it got, and a process that dies takes
 nothing with it. The moment stays: a session that was being opened when the last batch ran is over too. What was opened
 from a session that is over, while the moment was being committed, ends with its row.
 """

@@ -4,6 +4,7 @@ import io
 import uuid
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 from asgiref.sync import sync_to_async
@@ -11,8 +12,10 @@ from django.core.management import CommandError, call_command
 from django.db import connection, transaction
 from django.test import Client
 from django.urls import reverse
+from pytest_django import Settings
 
 from accounts.audit.models import AuditEvent
+from accounts.mfa.kept_devices import queries as kept_devices
 from accounts.mfa.kept_devices.models import KeptDevice
 from accounts.users.models import User
 from accounts.users.outputs import Account
@@ -163,6 +166,27 @@ def test_kept_devices_go_whatever_has_become_of_their_session(new_account: Calla
         session.delete()
     _write_all()
     assert list(KeptDevice.objects.values_list("pk", flat=True)) == [after.pk], (before.pk, then.pk)
+
+
+@pytest.mark.parametrize(("kept_us", "spared"), [(-1, False), (0, False), (1, True)])
+def test_a_kept_device_is_worth_nothing_before_its_row_is_gone(
+    new_account: Callable[[], Account], settings: Settings, kept_us: int, spared: bool
+) -> None:
+    """From the commit on it spares nobody the factor, is not listed, and a sign-in that has found it opens nothing."""
+    settings.IRONAUTH_KEEP_DEVICE_DAYS = 30
+    account = new_account()
+    row = _device(account, clock.now() - timedelta(days=1))
+    KeptDevice.objects.filter(pk=row.pk).update(digest=kept_devices.digest_of("s"))
+    mine: Any = {"user_id": account.id, "epoch": account.session_epoch, "secret": "s"}
+    found = kept_devices.find(**mine)
+    assert found is not None
+    assert kept_devices.use(found)
+    end = of_everybody.begin(actor_id=None)
+    KeptDevice.objects.filter(pk=row.pk).update(created_at=end.at + kept_us * US)
+    assert (kept_devices.find(**mine) is not None) is spared
+    assert kept_devices.use(found) is spared
+    assert bool(kept_devices.of_user(account.id)) is spared
+    assert KeptDevice.objects.exists()
 
 
 def test_more_devices_than_sessions_go_by_several_batches(

@@ -26,6 +26,7 @@ from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.http import cookies
 from tokens.oauth.tests.material import make_client
 from tokens.oauth.tests.walk import answered, authorize, form_to, send
+from tokens.sessions.ends import of_everybody
 from tokens.sessions.models import Session
 from tokens.tests.browser import PASSWORD_URL, SAME_ORIGIN, SIGNIN, Member, Pair
 from tokens.tests.second_factor import CODES, MFA, STEP_UP, TOTP, App, enrol
@@ -214,6 +215,16 @@ async def test_what_ends_devices(api: httpx.AsyncClient, member: Member, pair: P
     assert await KeptDevice.objects.acount() == 1
     await act(bare, pair, app)
     assert not await KeptDevice.objects.aexists()
+
+
+async def test_the_end_of_everybodys_sessions_ends_it_at_once(api: httpx.AsyncClient, member: Member, app: App) -> None:
+    """Before any row is written: whoever has the browser and the password is asked for the factor."""
+    await keep(api, member, app.code())
+    await sync_to_async(of_everybody.begin)(actor_id=None)
+    assert await KeptDevice.objects.acount() == 1
+    assert not is_in(await with_password(api, member))
+    await keep(api, member, app.code(1))
+    assert is_in(await with_password(api, member))
 
 
 async def test_another_epoch_ends_it_whatever_was_deleted(api: httpx.AsyncClient, member: Member, app: App) -> None:
