@@ -294,27 +294,27 @@ def _is_allowed(request: AuthorizationRequest, client: Client, session: StoredSe
 def _remember_and_issue(
     *, request: AuthorizationRequest, client: Client, cookie: SsoCookie, again: bool = False
 ) -> Decision:
-    """Note what was allowed, and return the code for it; a unit of work, one transaction."""
+    """Note what was allowed, and return the code for it; a unit of work, one transaction.
+
+    Where no code comes of it, nothing is noted: a pushed request may have got a no in another tab.
+    """
     session = sso_session.find(cookie)
     if session is None:
         return Decision(Step.SIGN_IN)
     if not id_tokens.meets(session.amr.split(), request.needed_acr):  # renewed by a weaker sign-in since
         return Decision(Step.UNMET)
     # Else they have chosen who they are, no more.
-    if not client.trusted or "consent" in request.prompt or request.details:
-        if not sso_session.hold(session):
-            return Decision(Step.SIGN_IN)
-        if client.document_url:
-            documents.keep(client)
-        given = consents.given(request.scope, request.resources)
-        consents.remember(
-            user_id=session.account.id,
-            client_id=client.id,
-            given=given,
-            session_id=session.id,
-            details=[one.type for one in request.details],
-        )
-    return _issue(request, client, session, again=again)
+    allows = not client.trusted or "consent" in request.prompt or bool(request.details)
+    if allows and not sso_session.hold(session):
+        return Decision(Step.SIGN_IN)
+    if allows and client.document_url:
+        documents.keep(client)
+    decision = _issue(request, client, session, again=again)
+    if allows and decision.step is Step.CODE:
+        given, types = consents.given(request.scope, request.resources), [one.type for one in request.details]
+        whose = {"user_id": session.account.id, "client_id": client.id, "session_id": session.id}
+        consents.remember(**whose, given=given, details=types)
+    return decision
 
 
 def _issue(request: AuthorizationRequest, client: Client, session: StoredSession, *, again: bool = False) -> Decision:

@@ -11,7 +11,7 @@ from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.http.second_clicks import WITHIN_S
 from tokens.clients.models import OAuthClient
 from tokens.oauth.authorize import pushed_requests
-from tokens.oauth.models import AuthorizationCode, PushedRequest
+from tokens.oauth.models import AuthorizationCode, Consent, PushedRequest
 from tokens.oauth.tests.material import make_client, make_public_client
 from tokens.oauth.tests.walk import AUTHORIZE, ISSUER, answered, by_password, is_page, request_of, say
 from tokens.tests.browser import Member
@@ -102,6 +102,11 @@ async def test_a_no_finishes_too(api: httpx.AsyncClient, member: Member) -> None
     assert is_page(await api.get(AUTHORIZE, params=sent), 400, "was used before")
     assert is_page(await say(api, again, "allow"), 400, "was used before")
     assert is_page(await say(api, again, "deny"), 400, "was used before")
+    consents = Consent.objects.filter(client=party[0])
+    assert not await consents.aexists()  # the yes in the other tab gave nothing, and is no consent
+    page = await api.get(AUTHORIZE, params=await pushed(api, party))
+    assert answered(await say(api, page, "allow"))["code"]
+    assert await consents.acount() == 1
 
 
 async def test_two_browsers_finish_at_the_same_moment(api: httpx.AsyncClient, party: Party, member: Member) -> None:
