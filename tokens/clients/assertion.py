@@ -21,7 +21,7 @@ from joserfc.jwk import ECKey, OKPKey, RSAKey
 from ironauth.infrastructure.core import clock
 from tokens.access import codec
 from tokens.access.codec import CLOCK_LEEWAY_S, MAX_TOKEN_BYTES, QuietEdDSA
-from tokens.clients.keys import ALGORITHMS
+from tokens.clients.keys import may_have_signed
 from tokens.clients.profiles import Profile
 from tokens.errors import InvalidToken
 from tokens.protocol import TOKEN_PATH
@@ -186,9 +186,7 @@ def _candidates(header: dict[str, Any], jwks: Mapping[str, Any]) -> list[OKPKey 
     return [
         public_key(key)
         for key in jwks["keys"]
-        if alg in ALGORITHMS.get((key["kty"], key.get("crv", "")), ())
-        and key.get("alg", alg) == alg
-        and (kid is None or key.get("kid", kid) == kid)
+        if may_have_signed(key, alg) and (kid is None or key.get("kid", kid) == kid)
     ]
 
 

@@ -184,7 +184,7 @@ def _key_of(header: dict[str, Any], text: str, signing: Container[str]) -> str:
         raise InvalidProof("alg")
     if not isinstance(jwk, dict) or client_keys.problem_of_key(jwk) is not None:  # private, weak, or no key at all
         raise InvalidProof("jwk")
-    if alg not in client_keys.ALGORITHMS[jwk["kty"], jwk.get("crv", "")] or jwk.get("alg", alg) != alg:
+    if not client_keys.may_have_signed(jwk, alg):
         raise InvalidProof("alg")
     key = client_assertion.public_key(jwk)
     if not client_assertion.has_signed(key, alg, text):

@@ -58,10 +58,21 @@ def can_sign(jwks: Mapping[str, Any], alg: str) -> bool:
         jwks: A set that ``problem_of`` has passed.
         alg: The algorithm.
     """
-    return any(
-        alg in ALGORITHMS[key["kty"], key.get("crv", "")] and key.get("alg", alg) in NAMES.get(alg, {alg})
-        for key in jwks["keys"]
-    )
+    return any(may_have_signed(key, alg) for key in jwks["keys"])
+
+
+def may_have_signed(key: Mapping[str, Any], alg: str) -> bool:
+    """Return whether a key signs by this algorithm: by its kind, and by the algorithm that it names, if it does.
+
+    A key that names EdDSA signs what says Ed25519, and the reverse: libraries change from the one name to the other,
+    and a set that is registered here does not change with them.
+
+    Args:
+        key: A key that ``problem_of_key`` has passed.
+        alg: The algorithm that the header of a text names.
+    """
+    signs = ALGORITHMS.get((key["kty"], key.get("crv", "")), frozenset())
+    return alg in signs and (key.get("alg") or alg) in NAMES.get(alg, {alg})
 
 
 def _is_storable(jwks: object) -> bool:

@@ -14,7 +14,7 @@ from accounts.federation.kinds.kind import ALGORITHMS, Endpoints, ProviderKind
 from ironauth.infrastructure.core import clock
 from tokens.access import codec
 from tokens.clients import assertion
-from tokens.clients.keys import ALGORITHMS as ALGORITHMS_OF_KEYS
+from tokens.clients.keys import may_have_signed
 from tokens.errors import InvalidToken
 from tokens.upstream import discovery
 from tokens.upstream.discovery import ProviderKey
@@ -127,9 +127,7 @@ def _is_signed(text: str, header: Mapping[str, Any], keys: list[ProviderKey]) ->
     return any(
         assertion.has_signed(key, alg, text)
         for jwk, key in keys
-        if alg in ALGORITHMS_OF_KEYS.get((jwk["kty"], jwk.get("crv", "")), ())
-        and jwk.get("alg", alg) == alg
-        and (kid is None or jwk.get("kid", kid) == kid)
+        if may_have_signed(jwk, alg) and (kid is None or jwk.get("kid", kid) == kid)
     )
 
 

@@ -19,6 +19,7 @@ from structlog.testing import capture_logs
 from ironauth.infrastructure.core import clock
 from tokens.clients import assertion as client_assertion
 from tokens.clients.assertion import TYPE, AssertionRefused
+from tokens.clients.keys import may_have_signed
 from tokens.clients.models import OAuthClient
 from tokens.clients.profiles import PROFILES
 from tokens.oauth.tests.flow import TOKEN, Party, basic
@@ -73,6 +74,28 @@ async def test_every_algorithm_of_the_clients_keys(bank: Party, alg: str, key: s
     for kid in (KEYS[key].kid, ...):
         signed = assertion(client_id, key=KEYS[key], header={"alg": alg, "kid": kid})
         assert (await asked(bank, signed, client_id=client_id)).status_code == 200
+
+
+@pytest.mark.parametrize("named", ["EdDSA", "Ed25519", ""])
+@pytest.mark.parametrize(("alg", "key"), [("EdDSA", "Ed25519"), ("Ed25519", "Ed25519"), ("ES256", "ES256")])
+@pytest.mark.filterwarnings("ignore::joserfc.errors.SecurityWarning")
+def test_the_two_names_of_one_signature(named: str, alg: str, key: str) -> None:
+    """A key that is registered under one name verifies the other, and nothing else (RFC 9864)."""
+    registered = {**KEYS["Ed25519"].as_dict(private=False), "alg": named}
+    signed = assertion("bank", key=KEYS[key], header={"alg": alg, "kid": "ed"})
+    given: dict[str, Any] = {"client_id": "bank", "jwks": {"keys": [registered]}, "profile": PROFILES["fapi2"]}
+    if key == "Ed25519":
+        client_assertion.verified(signed, **given)
+        return
+    with pytest.raises(AssertionRefused) as refused:
+        client_assertion.verified(signed, **given)
+    assert refused.value.cause == "key"
+
+
+@pytest.mark.parametrize(("named", "alg", "good"), [("PS256", "PS256", True), ("PS256", "RS256", False)])
+def test_other_names_stand_for_themselves(named: str, alg: str, good: bool) -> None:
+    """A key of RSA that names one algorithm does not verify the other."""
+    assert may_have_signed({**KEYS["RS256"].as_dict(private=False), "alg": named}, alg) is good
 
 
 @pytest.mark.parametrize(
