@@ -161,13 +161,13 @@ def compact(claims: object, active: ActiveKey, signer: JWSAlgModel, *, typ: str)
         claims: Whatever msgspec writes as a JSON object.
         active: The key that signs.
         signer: The algorithm's implementation, fit for the key.
-        typ: The ``typ`` of the header, which keeps kinds of tokens apart (RFC 8725 §3.11).
+        typ: The ``typ`` of the header, which keeps kinds of tokens apart (RFC 8725 §3.11); "" for none.
     """
     payload = base64.urlsafe_b64encode(msgspec.json.encode(claims)).rstrip(b"=")
     signed = b"%b.%b" % (_header(active.alg, active.kid, typ), payload)
     signature = base64.urlsafe_b64encode(signer.sign(signed, active.key)).rstrip(b"=")
     if metrics.recorder is not None:
-        metrics.recorder.count("ironauth_tokens_issued", typ)
+        metrics.recorder.count("ironauth_tokens_issued", typ or "none")
     return (b"%b.%b" % (signed, signature)).decode()
 
 
@@ -250,7 +250,8 @@ def _judged(token: str, key: VerifyingKey, now: float) -> VerifiedToken:
 
 @lru_cache(maxsize=64)  # a few keys, three types
 def _header(alg: str, kid: str, typ: str) -> bytes:
-    return base64.urlsafe_b64encode(msgspec.json.encode({"alg": alg, "kid": kid, "typ": typ})).rstrip(b"=")
+    fields = {"alg": alg, "kid": kid, **({"typ": typ} if typ else {})}
+    return base64.urlsafe_b64encode(msgspec.json.encode(fields)).rstrip(b"=")
 
 
 def _check_header(header: dict[str, Any]) -> None:

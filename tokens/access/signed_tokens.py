@@ -22,7 +22,7 @@ def sign(claims: msgspec.Struct | dict[str, Any], key: ActiveKey, *, typ: str) -
     Args:
         claims: The claims, complete.
         key: The key that signs.
-        typ: The ``typ`` of the header.
+        typ: The ``typ`` of the header; "" for none.
     """
     return compact(claims, key, SIGNERS[key.alg], typ=typ)
 
