@@ -30,7 +30,7 @@ from conftest import PASSWORD, bearer
 from ironauth import settings_test
 from ironauth.infrastructure.cache.two_level import token_cache
 from ironauth.infrastructure.core.errors import PermissionDenied
-from ironauth.infrastructure.db.replica import _POSITION
+from ironauth.infrastructure.db.replica import _POSITION, _REPLAYED
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.models import Invalidation
 from ironauth.tests.services import PrivatePostgres, find_binary
@@ -41,8 +41,9 @@ from tokens.tests.browser import REFRESH, SIGNIN, me
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage, pytest.mark.only_postgres]
 
 BOUND_S = 1.0  # less than is allowed to anybody else, so that the tests need not wait for long
-TIMEOUT_S = 1.5
+TIMEOUT_S = 4.0  # the primary too answers within it, on a machine that other tests keep busy
 PATIENCE_S = 20.0
+WAL_PAGE_BYTES = 8192
 
 
 class Standby(PrivatePostgres):
@@ -147,6 +148,44 @@ async def test_an_idle_primary_makes_no_old_replica(replica: Standby) -> None:
     assert await pool.read_stale(seen) == (True, 1)
 
 
+@pytest.mark.parametrize("ends", ["a file of the log", "a page of the log"])
+async def test_a_replica_that_has_all_is_not_behind_the_header_of_a_page(replica: Standby, ends: str) -> None:
+    """The primary counts the header of a page that has no record yet, and the replica does not."""
+    switch, page = "SELECT pg_switch_wal()", "SELECT pg_logical_emit_message(false, '', repeat('x', %s))"
+
+    def write() -> int:
+        """Write up to the end, and return the primary's position."""
+        with connections["default"].cursor() as cursor:
+
+            def reached() -> int:
+                cursor.execute(_POSITION)
+                return int(cursor.fetchone()[0])
+
+            if ends == "a file of the log":
+                cursor.execute(page, [100])  # a switch with nothing before it does nothing
+                cursor.execute(switch)
+                return reached()
+            before = reached()
+            cursor.execute(page, [800])
+            after = reached()
+            header = after - before - 800  # what a record has beside its text; 24 more where it began a page
+            rest = -after % WAL_PAGE_BYTES
+            cursor.execute(page, [(rest if rest > 1000 else rest + WAL_PAGE_BYTES - 24) - header])
+            return reached()
+
+    def waited() -> bool:
+        """Wait until the replica counts as having it, and return whether it was without another record."""
+        primary = write()
+        while int(replica.ask(_REPLAYED)) < primary:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        return int(replica.ask("SELECT pg_last_wal_replay_lsn() - '0/0'")) < primary
+
+    deadline = time.monotonic() + PATIENCE_S
+    while not await sync_to_async(waited)():  # somebody else wrote
+        assert time.monotonic() < deadline
+
+
 async def test_a_replica_that_stays_behind_is_not_read_past_the_bound(replica: Standby) -> None:
     """Until the bound its old answer is good; nobody gets it later, and the primary answers until it has caught up."""
     pool = database()
@@ -198,7 +237,7 @@ async def test_a_frozen_replica_is_given_up_within_the_time_limit(replica: Stand
         for pid in children:
             os.kill(pid, signal.SIGCONT)
     assert TIMEOUT_S / 2 - 0.05 < took[0] < TIMEOUT_S
-    assert max(took[1:]) < 0.5
+    assert max(took[1:]) < TIMEOUT_S / 4
     await until((True, 0), pool.read_stale)
 
 
@@ -302,7 +341,7 @@ async def test_a_server_in_recovery_has_no_position(replica: Standby) -> None:
 
 async def test_a_replica_that_was_promoted_is_believed_nothing(settings: Settings, django_db_setup: None) -> None:
     """It has rows that the primary never had, and a log that may be longer: its connections go on, and are left."""
-    made = Standby(settings_test.RUN_FOLDER / "promoted", settings_test._free_port())
+    made = Standby(settings_test.RUN_FOLDER / f"promoted-{time.monotonic_ns()}", settings_test._free_port())
     await sync_to_async(made.copy)()
     with made:
         settings.IRONAUTH_DATABASE_TIMEOUT_S = TIMEOUT_S

@@ -33,7 +33,13 @@ MARKS: Final = 5
 #: ``synchronous_commit = off`` a row can be seen before that. A replica that was promoted has a log of its own, whose
 #: positions say nothing about the primary's: its connections go on, and it is no replica any more.
 _POSITION: Final = "SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn WHERE NOT pg_is_in_recovery()"
-_REPLAYED: Final = "SELECT pg_last_wal_replay_lsn() - '0/0'::pg_lsn WHERE pg_is_in_recovery()"
+#: Where the last record ends with a page of the log, a primary's position is behind the next header: 24 bytes, or
+#: 40 on the first page of a file. A replica's is before it until there is another record, which took an idle primary up
+#: to 25 s after a base backup and after a switch of the log file. No record begins and ends in those 40 bytes.
+_REPLAYED: Final = """
+SELECT lsn + CASE WHEN lsn % current_setting('wal_block_size')::int = 0 THEN 40 ELSE 0 END
+FROM (SELECT pg_last_wal_replay_lsn() - '0/0'::pg_lsn AS lsn WHERE pg_is_in_recovery()) AS replica
+"""
 
 
 class PrimaryRead(Protocol):
