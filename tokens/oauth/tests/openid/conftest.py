@@ -6,12 +6,9 @@ from collections.abc import Iterator
 import pytest
 
 from ironauth import settings_test
-
-pytest.register_assert_rewrite("tokens.oauth.tests.openid.plans", "tokens.oauth.tests.openid.relying_party")
-
-from ironauth.tests.deploy.chain import program  # noqa: E402 - what is asserted there is written anew first
-from ironauth.tests.services import BinaryMissing  # noqa: E402
-from tokens.oauth.tests.openid.site import Site  # noqa: E402
+from ironauth.tests.deploy.chain import program
+from ironauth.tests.services import BinaryMissing
+from tokens.oauth.tests.openid.site import Site
 
 
 @pytest.fixture(scope="package")
