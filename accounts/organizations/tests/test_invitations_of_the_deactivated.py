@@ -126,6 +126,19 @@ def test_the_admins_filter_agrees_with_its_column(acme: Acme, root: User, client
     assert [listed(one) for one in ("waiting", "expired", "withdrawn")] == [{"alive"}, set(), {"dead", "over"}]
 
 
+def test_the_list_of_staff_costs_the_same_at_any_size(acme: Acme, root: User, client: Client) -> None:
+    """No query a row: the list itself knows whether their makers may still invite so."""
+    sizes = []
+    for rows in (2, 12):
+        for number in range(Invitation.objects.count(), rows):
+            link(acme, by=acme.admin, address=f"guest{number}@example.com")
+        with CaptureQueriesContext(connection) as asked:
+            page = client.get("/admin/accounts/invitation/").content.decode()
+        assert page.count("Waiting</td>") == rows
+        sizes.append(len(asked))
+    assert sizes[0] == sizes[1]
+
+
 def test_the_list_of_offers_is_bounded(
     acme: Acme, make_acme: Callable[..., Acme], make_user: MakeUser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
