@@ -260,7 +260,7 @@ def withdraw_all_of(user_ids: Sequence[uuid.UUID]) -> None:
     of = set(made.order_by().values_list("organization_id", flat=True))
     if not of:
         return
-    list(Organization.objects.select_for_update().filter(pk__in=of).order_by("pk").values_list("pk", flat=True))
+    queries.lock_all(of)
     rows = list(made.order_by("pk").values_list("pk", "organization_id", "invited_by_id"))
     invitations.end(made)
     for invitation_id, organization_id, maker_id in rows:

@@ -78,6 +78,16 @@ def lock(organization_id: uuid.UUID) -> Organization:
     return row
 
 
+def lock_all(ids: Iterable[uuid.UUID] | QuerySet[Any, Any]) -> list[uuid.UUID]:
+    """Lock organisations until the transaction ends, in one order; return which there are. One query.
+
+    Args:
+        ids: Their ids, or a query of them.
+    """
+    rows = Organization.objects.select_for_update().filter(pk__in=ids).order_by("pk")
+    return list(rows.values_list("pk", flat=True))
+
+
 def lock_people(*user_ids: uuid.UUID) -> None:
     """Lock people until the transaction ends, in one order, before any organisation is locked. One query.
 
@@ -176,7 +186,4 @@ def purge(*, batch: int) -> int:
     ids = list(alone.values_list("pk", flat=True)[:batch])
     if not ids:
         return 0
-    locked = list(
-        Organization.objects.select_for_update().filter(pk__in=ids).order_by("pk").values_list("pk", flat=True)
-    )
-    return alone.filter(pk__in=locked)._raw_delete(DEFAULT_DB_ALIAS)  # noqa: SLF001 - the database sees to what hangs on one
+    return alone.filter(pk__in=lock_all(ids))._raw_delete(DEFAULT_DB_ALIAS)  # noqa: SLF001 - the database sees to what hangs on one

@@ -65,8 +65,7 @@ def _forbid_end(users: Iterable[User]) -> None:
     if not rules.enabled() or not leaving:
         return
     owned = Membership.objects.filter(user_id__in=leaving, role=roles.Role.OWNER)
-    locked = Organization.objects.select_for_update().filter(pk__in=owned.values("organization_id")).order_by("pk")
-    if not list(locked.values_list("pk", flat=True)):
+    if not queries.lock_all(owned.values("organization_id")):
         return
     beside = Membership.objects.filter(organization_id=OuterRef("organization_id")).exclude(user_id__in=leaving)
     alone = Membership.objects.filter(
@@ -97,7 +96,7 @@ def _person_deleted(instance: User, **_: object) -> None:
     theirs |= set(made_or_had.values_list("organization_id", flat=True))
     if not theirs:
         return
-    list(Organization.objects.select_for_update().filter(pk__in=theirs).order_by("pk").values_list("pk", flat=True))
+    queries.lock_all(theirs)
     changes.withdraw_all_of([instance.pk])
     others = Membership.objects.filter(organization_id=OuterRef("pk")).exclude(user_id=instance.pk)
     alone = Organization.objects.filter(~Exists(others), memberships__user_id=instance.pk)

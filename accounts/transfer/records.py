@@ -172,6 +172,11 @@ def text(row: Mapping[str, Any], *names: str) -> str:
     return ""
 
 
+def address(said: str) -> str:
+    """Return what a source says, where it may be an e-mail address; "" otherwise."""
+    return said if "@" in said else ""
+
+
 def identities_of(
     rows: Any, *, provider: tuple[str, ...], subject: tuple[str, ...], email: str = "email", own: Iterable[str] = ()
 ) -> tuple[ToldIdentity, ...]:
@@ -194,14 +199,10 @@ def identities_of(
     if not isinstance(found or [], list) or not all(isinstance(row, dict) for row in found or ()):
         raise MalformedError("The identities are no list of objects.")
     told = (
-        ToldIdentity(text(row, *provider), text(row, *subject), _address(text(row, email)), text(row, "issuer"))
+        ToldIdentity(text(row, *provider), text(row, *subject), address(text(row, email)), text(row, "issuer"))
         for row in found or ()
     )
     return tuple(one for one in told if one.provider not in own and one.subject and (one.provider or one.issuer))
-
-
-def _address(said: str) -> str:
-    return said if "@" in said else ""
 
 
 def profile_of(row: Mapping[str, Any], **fields: str) -> dict[str, Any]:

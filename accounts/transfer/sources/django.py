@@ -23,6 +23,7 @@ from accounts.transfer.records import (
     Note,
     Person,
     ToldIdentity,
+    address,
     flag,
     moment,
     password_of,
@@ -90,8 +91,8 @@ def _note(told: _Told, kind: str, fields: Mapping[str, Any]) -> None:
     if kind == ADDRESSES and fields["verified"]:
         told.verified.add(fields["email"].lower())
     elif kind == SOCIAL:
-        said = text(_parsed([fields.get("extra_data") or {}])[0], "email")
-        told.identities.append(ToldIdentity(str(fields["provider"]), str(fields["uid"]), said if "@" in said else ""))
+        email = address(text(_parsed([fields.get("extra_data") or {}])[0], "email"))
+        told.identities.append(ToldIdentity(str(fields["provider"]), str(fields["uid"]), email))
     elif kind == AUTHENTICATORS and fields["type"] == "totp":
         told.apps.append(fields["data"])
     elif kind == AUTHENTICATORS and fields["type"] == "recovery_codes":
@@ -230,7 +231,7 @@ def _person(row: dict[str, Any]) -> Person:
     secret, app_notes = _app(told)
     codes = _all_codes(told)
     more = told.others | app_notes | ({Note.RECOVERY_CODES_SHORT} if codes is None else set())
-    email = text(row, "email") or (text(row, "username") if "@" in text(row, "username") else "")
+    email = text(row, "email") or address(text(row, "username"))
     names = " ".join(filter(None, (text(row, "first_name"), text(row, "last_name"))))
     return Person(
         external_id=text(row, "id"),

@@ -204,7 +204,8 @@ def consent(state: AuthorizationState, client: Client, browser: str, session: St
     asks = {"redirect_uri": state.request.redirect_uri, "scope": state.request.scope}
     more = strangers.facts(client, **asks) if client.unverified else {}
     page = _page("consent.html", client, state, browser, **asked_of, **more, host=target.netloc or target.scheme)
-    _require_shown(page, details)
+    if details:
+        _require_shown(page, details)
     return page
 
 
