@@ -191,16 +191,21 @@ async def own_connection_closed() -> AsyncIterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def _fresh_caches() -> None:
+def _fresh_caches() -> Iterator[None]:
     """Give every test empty caches and no keys in memory, so that none depends on its neighbour.
 
     Nor does an outage of Redis that a neighbour has seen, on a busy machine or on purpose, last into the next test.
+    The cache is held until the test is over. A setting that makes another one would drop the connection of the first
+    unclosed, and the garbage collector would report that in a later test.
     """
-    if (remote := token_cache().remote) is not None:
-        remote.breaker.succeeded()
-    token_cache().clear()
+    held = token_cache()
+    if held.remote is not None:
+        held.remote.breaker.succeeded()
+    held.clear()
     cache.clear()
     key_store().forget()
+    yield
+    del held
 
 
 @pytest.fixture
