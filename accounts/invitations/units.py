@@ -150,8 +150,10 @@ def decline(token: str) -> uuid.UUID:
     if row is None:
         raise InvalidInvitation
     queries.lock_joined(row)
-    if not queries.end(Invitation.objects.filter(pk=row.pk, token_id=row.token_id)):
+    unanswered = Invitation.objects.filter(pk=row.pk, token_id=row.token_id, accepted_at=None, withdrawn_at=None)
+    if unanswered.select_for_update(of=("self",)).first() is None:  # locked: it may be accepted at this moment
         raise InvalidInvitation
+    queries.end(unanswered)
     facts = {"invitation": str(row.pk)}
     if row.organization_id is None:
         audit.record(Event.INVITATION_DECLINED, details=facts)

@@ -11,11 +11,14 @@ from asgiref.sync import sync_to_async
 from django.contrib.auth.hashers import make_password
 from django.db import transaction
 
+from accounts.audit.models import AuditEvent
 from accounts.conftest import MakeUser
 from accounts.email.tests.test_email_flows import delivered
 from accounts.invitations import units
 from accounts.invitations.models import Invitation
 from accounts.invitations.tests.conftest import INVITED, NEW_PASSWORD, PAGE, RIGHTS, SIGNUP, Call, invited
+from accounts.outbox import tokens as email_tokens
+from accounts.outbox.models import EmailToken
 from accounts.users.models import User
 from ironauth.infrastructure.core import clock
 from ironauth.tests.at_once import at_once
@@ -59,6 +62,25 @@ def test_of_accepting_and_withdrawing_one_is_done(found: units.Invited) -> None:
     assert outcomes == (["NotFound", "done"] if made else ["InvalidInvitation", "done"])
     row = Invitation.objects.get()
     assert (row.accepted_at is not None, row.withdrawn_at is None) == (made, made)
+
+
+def test_of_accepting_and_declining_one_is_done(found: units.Invited) -> None:
+    """There is an account, or the invitation is declined; never both, and one event says which."""
+    token = email_tokens.text(EmailToken.objects.get(pk=found.token_id))
+    accept = partial(units.accept, invited=found, encoded=make_password(None), name="")
+    assert outcomes_of(accept, partial(units.decline, token)) == ["InvalidInvitation", "done"]
+    made = User.objects.filter(email_key="ida@example.com").exists()
+    row = Invitation.objects.get()
+    assert (row.accepted_at is not None, row.withdrawn_at is None) == (made, made)
+    answered = AuditEvent.objects.filter(event__in=("invitation_accepted", "invitation_declined"))
+    assert answered.get().event == ("invitation_accepted" if made else "invitation_declined")
+
+
+def test_of_many_who_decline_one_does(found: units.Invited) -> None:
+    """The others find the link of no use; one event is left."""
+    decline = partial(units.decline, email_tokens.text(EmailToken.objects.get(pk=found.token_id)))
+    assert outcomes_of(*[decline] * AT_ONCE) == ["InvalidInvitation"] * (AT_ONCE - 1) + ["done"]
+    assert AuditEvent.objects.filter(event="invitation_declined").count() == 1
 
 
 def test_of_two_invitations_to_an_address_one_is_made(make_user: MakeUser) -> None:
