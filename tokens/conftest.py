@@ -16,6 +16,9 @@ from ironauth.infrastructure.db import prepared as prepared_statements
 from tokens.tests.browser import SIGNIN, Member, Pair
 from tokens.tests.stage import Stage
 
+#: What is asserted there is written anew, whichever test imports it first.
+pytest.register_assert_rewrite("tokens.oauth.tests.openid.plans", "tokens.oauth.tests.openid.relying_party")
+
 
 @pytest.fixture
 def new_account(db: None, new_email: Callable[[], str]) -> Callable[[], Account]:

@@ -8,8 +8,7 @@ from conftest import PASSWORD
 from ironauth.tests.browser.conftest import OpenPage, OpenSite
 from ironauth.tests.browser.test_oauth import EMAIL, arrived, give_password, heading, link, wiki_server
 from tokens.clients.fetched.models import ClientLogo
-from tokens.oauth.tests.material import make_public_client
-from tokens.oauth.tests.openid.plans.dynamic import PICTURE
+from tokens.oauth.tests.material import PICTURE, make_public_client
 
 SITE = "https://agent.example.com"
 

@@ -1,12 +1,17 @@
 """Clients made for a test."""
 
+import base64
 import secrets
-from typing import Any
+from typing import Any, Final
 
 from tokens.clients.models import OAuthClient, OAuthClientSecret, digest_of
 
 REDIRECT_URI = "https://app.example.com/callback"
 NO_SECRET = ""
+#: A picture of one pixel.
+PICTURE: Final = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNkYAAAAAYAAjCB0C8AAAAASUVORK5CYII="
+)
 #: RFC 8037 appendix A.2.
 ED25519_JWK = {"kty": "OKP", "crv": "Ed25519", "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}
 

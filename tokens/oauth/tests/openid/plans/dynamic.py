@@ -16,6 +16,7 @@ import httpx
 from joserfc import jwt
 from joserfc.jwk import KeySet
 
+from tokens.oauth.tests.material import PICTURE
 from tokens.oauth.tests.openid.application import application
 from tokens.oauth.tests.openid.browser import Browser
 from tokens.oauth.tests.openid.fapi2_client import TYPE, key_pair
@@ -32,10 +33,6 @@ FOLLOWS_S: Final = 60.0
 IMPLICIT: Final = (
     "it demands the response types `id_token` and `token id_token`, and the grant `implicit` (OpenID Connect Core "
     "§15.2). Tokens would be in addresses: RFC 9700 §2.1.2 advises against it, and OAuth 2.1 leaves it out"
-)
-#: A picture of one pixel.
-PICTURE: Final = base64.b64decode(
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNkYAAAAAYAAjCB0C8AAAAASUVORK5CYII="
 )
 
 
