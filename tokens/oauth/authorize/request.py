@@ -198,7 +198,7 @@ def target_of(client: Client, query: QueryDict) -> Target:
     inside = _unverified_object(_only(query, "request")) if "request" in query else {}
     mode, state = (_only(query, name) if name in query else inside.get(name, "") for name in ("response_mode", "state"))
     known = mode if mode in set(ResponseMode) else ResponseMode.QUERY.value
-    return Target(uris[0], known, state if _PRINTABLE.fullmatch(state) else "", client.client_id)
+    return Target(uris[0], known, state if _PRINTABLE.fullmatch(state) else "", client.public_id)
 
 
 def check(client: Client, given: Mapping[str, str], target: Target, *, pushed: bool) -> AuthorizationRequest:

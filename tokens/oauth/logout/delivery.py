@@ -83,7 +83,7 @@ async def mint(*, client: Client, user_id: UUID, session_id: UUID) -> str:
     claims = LogoutClaims(
         iss=settings.IRONAUTH_ISSUER,
         sub=subjects.subject_of(client, user_id),
-        aud=client.client_id,
+        aud=client.public_id,
         iat=now,
         exp=now + TOKEN_LIFE_S,
         jti=secrets.token_urlsafe(JTI_BYTES),

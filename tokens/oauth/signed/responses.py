@@ -49,7 +49,7 @@ async def introspection(caller: Client, answer: bytes) -> str:
     """
     claims: dict[str, Any] = {
         "iss": settings.IRONAUTH_ISSUER,
-        "aud": caller.client_id,
+        "aud": caller.public_id,
         "iat": int(clock.unix()),
         "token_introspection": msgspec.Raw(answer),
     }
