@@ -65,13 +65,24 @@ def cascade(
 
     Clients that were given ``offline_access`` keep their sessions (OpenID Connect Back-Channel Logout §2.7); those with
     an address for it are told anyway. For SSO sessions in which clients have sessions 2 more, 1 with notices; 1 more
-    where the account's pages have.
+    where the account's pages have. Each session counts once, so that a ring of them, however it came about, has an end.
 
     Args:
         *ended: The sessions.
         leaves_kept: Whether the SSO sessions stay that were opened from them for an account to stay in its browser.
         reason: Why they have ended, which is stored for SSO sessions that go on from them.
     """
+    passed: set[UUID] = set()
+    while ended:
+        passed.update(ended)
+        kept = [one for one in _end_begun_in(*ended, leaves_kept=leaves_kept) if one not in passed]
+        if kept:
+            Session.objects.filter(pk__in=kept).revoke(reason, clock.now())
+        ended, leaves_kept = tuple(kept), False
+
+
+def _end_begun_in(*ended: UUID, leaves_kept: bool) -> list[UUID]:
+    """Publish these sessions, and end what lives no longer; return the SSO sessions that go on from them."""
     if len(ended) == 1:
         begun = _BEGUN_IN.rows(parent_id=ended[0], origin=ended[0])
     else:
@@ -85,9 +96,7 @@ def cascade(
         if of_pages:
             kept += Session.objects.filter(goes_on_from__in=of_pages).order_by().values_list("pk", flat=True)
     invalidate(*map(sid_tag, ended), *(sid_tag(session_id) for session_id, *_ in begun))
-    if kept:
-        Session.objects.filter(pk__in=kept).revoke(reason, clock.now())
-        cascade(*kept, reason=reason)
+    return kept
 
 
 def all_end(*, user_ids: Sequence[UUID], **_: object) -> None:

@@ -126,6 +126,20 @@ def test_it_ends_also_where_the_old_session_was_signed_out_since(new_account: Ca
     assert (_reason(old), _reason(begun)) == (REASON.SIGNED_OUT, REASON.ENDED_BY_STAFF)
 
 
+def test_what_goes_on_in_a_ring_ends_once(new_account: Callable[[], Account]) -> None:
+    """However that came about. Sessions outside the ring stay."""
+    account = new_account()
+    ring = [_session(account, client_id=SSO_CLIENT) for _ in range(3)]
+    for number, one in enumerate(ring):
+        Session.objects.filter(pk=one.pk).update(goes_on_from=ring[number - 1].pk)
+    own = _session(account, parent_id=ring[1].pk)
+    Session.objects.filter(pk=ring[0].pk).update(parent_id=own.pk)
+    other = _session(account, client_id=SSO_CLIENT)
+    with transaction.atomic():
+        assert sessions.end_session(session_id=ring[0].pk, reason=REASON.SIGNED_OUT)
+    assert [_reason(one) for one in (*ring, own, other)] == [REASON.SIGNED_OUT] * 4 + [None]
+
+
 # ------------------------------------------------------------------ in flight, for a client
 @pytest.mark.parametrize("scope", ["openid", "openid offline_access"])
 @pytest.mark.parametrize("reason", [None, "", REASON.TOO_MANY, REASON.SIGNED_OUT])
