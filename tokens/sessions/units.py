@@ -44,9 +44,10 @@ class _Held(NamedTuple):
     client_id: str
     epoch: int
     idle_expires_at: datetime
+    ended_with_all_at: datetime | None
 
-    def is_live(self, account: Account, now: datetime) -> bool:
-        return self.epoch == account.session_epoch and self.idle_expires_at > now
+    def is_over(self, account: Account, now: datetime) -> bool:
+        return self.epoch != account.session_epoch or self.idle_expires_at <= now
 
 
 def _held_by(user_id: UUID | Param) -> "models.QuerySet[Session, tuple[int]]":
@@ -60,6 +61,7 @@ _HELD: Final = CompiledSelect(lambda: _held_by(_USER))
 _ALL: Final = CompiledSelect(
     lambda: (
         Session.objects.filter(user_id=_USER, revoked_at=None)
+        .with_all_end()
         .order_by("last_used_at", "pk")
         .values_list(*_Held._fields)
     )
@@ -282,11 +284,12 @@ def make_room(account: Account, *, keep: UUID | None = None) -> None:
 def _end_oldest(account: Account, keep: UUID | None) -> None:
     now = clock.now()
     oldest_first = [_Held(*row) for row in _ALL.rows(user_id=account.id)]
-    live = [one for one in oldest_first if one.is_live(account, now)]
-    if len(live) < len(oldest_first):
+    dead = [one.id for one in oldest_first if one.is_over(account, now)]
+    if dead:
         # Else people who end everything again and again would leave more and more rows to be counted.
-        dead = [one.id for one in oldest_first if not one.is_live(account, now)]
         Session.objects.filter(pk__in=dead).revoke("", now)
+    # The rows of those that ended with everybody's are left to `of_everybody`, which tells their applications.
+    live = [one for one in oldest_first if one.ended_with_all_at is None and one.id not in dead]
     excess = min(len(live) - settings.IRONAUTH_MAX_SESSIONS_PER_USER + 1, MOST_ENDED_AT_ONCE)
     stay = _that_hold(keep) if keep is not None else set()
     for session_id in _longest_unused((one for one in live if one.id not in stay), excess):

@@ -21,6 +21,7 @@ from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.http.client_context import ClientContext
 from tokens.sessions import units as sessions
+from tokens.sessions.ends import of_everybody
 from tokens.sessions.models import Session
 from tokens.sign_in import units as sign_in_units
 from tokens.sign_in.proofs import ByPassword
@@ -138,6 +139,21 @@ def test_a_lower_limit_ends_as_many_as_it_takes(settings: Settings, new_account:
         new = open_one(account)
         assert live(account.id) == {*before[MOST + 1 :], new}
     assert sorted(ended(account.id)) == sorted((one, "too_many") for one in before[: MOST + 1])
+
+
+@pytest.mark.parametrize("with_all", [False, True])
+def test_what_ended_with_everybodys_takes_no_room(new_account: Callable[[], Account], with_all: bool) -> None:
+    """Also before its row is written, which is left to that: its applications have to be told."""
+    account = new_account()
+    old = [opened(account, f"{number:032}", -60) for number in range(2)]
+    if with_all:
+        of_everybody.begin(actor_id=None)
+    greedy = [opened(account, "1" * 32, minute) for minute in range(1, MOST - 1)]
+    with clock.shifted(3_600):
+        new = open_one(account)
+        assert live(account.id) == ({*greedy, new} if with_all else {*old, *greedy[1:], new})
+    assert len(ended(account.id)) == (0 if with_all else 1)
+    assert Session.objects.filter(pk__in=old, revoked_at=None).count() == 2
 
 
 async def test_sessions_opened_at_once_end_each_other_once(new_account: Callable[[], Account]) -> None:
