@@ -17,7 +17,7 @@ from uuid import UUID
 
 from django.contrib.sessions.models import Session as AdminSession
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import F, Q
 
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event
@@ -32,7 +32,7 @@ from tokens.sessions import ending
 from tokens.sessions import units as sessions
 from tokens.sessions.ends import clocks
 from tokens.sessions.ends.queries import forget_devices
-from tokens.sessions.models import FIRST_PARTY_CLIENT, EverybodysEnd, Session
+from tokens.sessions.models import FIRST_PARTY_CLIENT, EverybodysEnd, Session, SessionQuerySet
 
 #: Sessions of one transaction: 10 ms in which others may wait for a row.
 BATCH: Final = 500
@@ -76,7 +76,8 @@ def begin(*, actor_id: UUID | None, spared: str | None = None, despite_clocks: b
 def end_batch() -> bool:
     """End the next rows of sessions that are over with everybody's, and note it; return whether there are more.
 
-    1 query where there is nothing to do, 7 to 11 otherwise. Two processes never do it at a time.
+    1 query where there is nothing to do, 7 to 11 otherwise, more where staff acted as somebody. Two processes never do
+    it at a time.
     """
     one = EverybodysEnd.objects.select_for_update(skip_locked=True).filter(finished_at=None).order_by("-at").first()
     if one is None:
@@ -85,14 +86,16 @@ def end_batch() -> bool:
     looked_at = list((rows.filter(pk__gt=one.after) if one.after else rows).values_list("pk", "created_at")[:BATCH])
     old = [session_id for session_id, created_at in looked_at if created_at <= one.at]
     over = Session.objects.filter(pk__in=old, revoked_at=None).order_by()
-    found = list(over.values_list("pk", "client_id", "user_id", "parent_id"))
+    found = list(over.values_list("pk", "client_id", "user_id", "parent_id", "actor_id"))
     if found:
+        if any(actor_id for *_, actor_id in found):
+            _record_acting(over, one.at)
         ids = [session_id for session_id, *_ in found]
         one.ended += Session.objects.filter(pk__in=ids).revoke(Session.RevokeReason.ENDED_BY_STAFF, one.at)
         forget_devices(ids)
         signed_in = {
             (client_id, user_id, parent_id)
-            for _, client_id, user_id, parent_id in found
+            for _, client_id, user_id, parent_id, _ in found
             if parent_id is not None and client_id != FIRST_PARTY_CLIENT
         }
         if signed_in:
@@ -105,6 +108,14 @@ def end_batch() -> bool:
         log.info("everybodys_sessions_ended", sessions=one.ended)
     one.save(update_fields=["after", "ended", "finished_at"])
     return one.finished_at is None
+
+
+def _record_acting(over: SessionQuerySet, at: datetime) -> None:
+    """Leave in the trail the end of sessions in which staff acted as somebody until that moment."""
+    acting = over.filter(actor_id__isnull=False, idle_expires_at__gt=at, epoch=F("user__session_epoch"))
+    details = {"reason": "everybodys_sessions_ended"}
+    for session_id, user_id, actor_id in acting.values_list("pk", "user_id", "actor_id"):
+        audit.record(Event.SIGN_IN_AS_ENDED, actor_id=actor_id, user_id=user_id, session_id=session_id, details=details)
 
 
 def _end_begun_since(old: list[UUID], at: datetime) -> int:

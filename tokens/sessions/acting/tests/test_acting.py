@@ -37,6 +37,7 @@ from tokens.sessions.acting import rules
 from tokens.sessions.acting import units as acting
 from tokens.sessions.acting.rules import ACTING_S
 from tokens.sessions.authentication import AccessTokenAuthentication
+from tokens.sessions.ends import batches, of_everybody
 from tokens.sessions.models import SSO_CLIENT, Session
 from tokens.sessions.queries import OpenedSession
 from tokens.sign_in.tests.test_web_user import address
@@ -443,6 +444,21 @@ async def test_switching_it_off_ends_what_is_open(api: httpx.AsyncClient, seen: 
     assert (await get_me(api, seen)).status_code == 401
     settings.IRONAUTH_SIGN_IN_AS = True
     assert (await get_me(api, seen)).status_code == 401
+
+
+@pytest.mark.parametrize(("after_s", "recorded"), [(-1, True), (1, False)])
+async def test_it_ends_with_those_of_everybody(
+    api: httpx.AsyncClient, seen: Pair, helper: User, after_s: int, recorded: bool
+) -> None:
+    """And the trail has it, once its row is written; not of one that was over before. ``after_s``: its own end."""
+    session = await Session.objects.aget(pk=seen["session_id"])
+    with clock.shifted((session.idle_expires_at - clock.now()).total_seconds() + after_s):
+        await sync_to_async(of_everybody.begin)(actor_id=None)
+        await sync_to_async(batches.end_all)()
+    assert (await get_me(api, seen)).status_code == 401
+    found = await sync_to_async(events)("sign_in_as_ended")
+    said = [(one.actor_id, one.session_id, one.details["reason"]) for one in found]
+    assert said == ([(helper.pk, session.pk, "everybodys_sessions_ended")] if recorded else [])
 
 
 async def test_it_ends_with_all_sessions_of_the_person(api: httpx.AsyncClient, seen: Pair, pair: Pair) -> None:
