@@ -179,15 +179,19 @@ def json_fields(names: list[str]) -> Iterator[Body]:
 
 
 def form_fields(names: list[str], fixed: dict[str, str]) -> Iterator[Body]:
-    """Yield forms in which one field has a hostile value, alone or beside ordinary ones; and all of them at once.
+    """Yield forms in which one field has a hostile value; and all of them at once.
 
-    A field of ``fixed`` has the value there, unless it is the hostile one.
+    Each field has each value once, by turns alone and beside ordinary values of the others: what a reader makes of a
+    value hardly depends on them, and half of the requests were for that. A field of ``fixed`` has the value there,
+    unless it is the hostile one.
     """
-    for label, value in HOSTILE.items():
-        for name in names:
-            yield Body(f"{name} alone: {label}", FORM, urlencode({**fixed, name: value}).encode())
-            given = {one: value if one == name else fixed.get(one, "1") for one in names}
-            yield Body(f"{name}: {label}", FORM, urlencode(given).encode())
+    for turn, (label, value) in enumerate(HOSTILE.items()):
+        for at, name in enumerate(names):
+            if (turn + at) % 2:
+                yield Body(f"{name} alone: {label}", FORM, urlencode({**fixed, name: value}).encode())
+            else:
+                given = {one: value if one == name else fixed.get(one, "1") for one in names}
+                yield Body(f"{name}: {label}", FORM, urlencode(given).encode())
         yield Body(f"every field: {label}", FORM, urlencode({**fixed, **dict.fromkeys(names, value)}).encode())
 
 
