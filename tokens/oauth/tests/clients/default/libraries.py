@@ -87,7 +87,7 @@ class Library(NamedTuple):
         name = re.escape(self.package)
         form = {
             "go": rf"^\s*(?:require )?{name} v(\S+)",
-            "java": rf"^[0-9a-f]{{64}}  {name}-(\d\S*)\.jar$",
+            "java": rf"^[0-9a-f]{{64}}  {name}-(\d\S*)\.[ja]ar$",
         }.get(self.language, rf"^{name}==([^\s;]+)")
         (version,) = re.findall(form, text, re.MULTILINE)
         return str(version)
@@ -185,6 +185,10 @@ LIBRARIES: Final = (
         "parties/spring/SHA256SUMS",
         callback="/login/oauth2/code/ironauth", refused="refused: another browser's answer",
         more=(REFRESHED, SIGNED_OUT, TOLD), apart=True,
+    ),
+    Library(
+        "AppAuth for Android", "appauth", "java", "parties/appauth/App.java", "parties/appauth/SHA256SUMS",
+        callback="", public="native", refused="refused: a code used twice", more=(REFRESHED, SIGNED_OUT), apart=True,
     ),
     Library(
         "pac4j", "pac4j-oidc", "java", "parties/pac4j/Site.java", "parties/pac4j/SHA256SUMS",

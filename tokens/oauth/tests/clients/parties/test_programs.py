@@ -1,4 +1,8 @@
-"""Libraries of JavaScript that the gate leaves out: next-auth 4 and AppAuth, each with its client."""
+"""Libraries that the gate leaves out: next-auth 4 and AppAuth, in JavaScript and for Android, each with its client."""
+
+import asyncio
+import zipfile
+from pathlib import Path
 
 import pytest
 
@@ -6,8 +10,9 @@ from ironauth import settings_test
 from tokens.clients.presets import PRESETS
 from tokens.oauth.tests.clients.default import ran
 from tokens.oauth.tests.clients.default.libraries import LIBRARIES, SIGNED_IN, WITHOUT_PKCE
+from tokens.oauth.tests.clients.mock_oauth2 import installed
 from tokens.oauth.tests.clients.program import PARTIES, converse, node
-from tokens.oauth.tests.clients.provider import Provider
+from tokens.oauth.tests.clients.provider import GONE, Provider
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -33,3 +38,18 @@ async def test_libraries_of_javascript(provider: Provider) -> None:
                 steps.append(WITHOUT_PKCE)
             ran.keep(library.name, library.version, steps)
             assert sorted(steps) == library.steps, library.name
+
+
+async def test_appauth_for_android(provider: Provider, tmp_path: Path) -> None:
+    """Its classes beside those of Android, on this machine's Java."""
+    folder = await asyncio.to_thread(installed, ".ci/find-mock-oauth2", "appauth", "parties/appauth")
+    (library,) = [one for one in LIBRARIES if one.name == "AppAuth for Android"]
+    (archive,) = folder.glob("appauth-*.aar")
+    zipfile.ZipFile(archive).extract("classes.jar", tmp_path)
+    uri = "com.example.shop:/callback"
+    client = await provider.client(**{**PRESETS["native"].initial, "redirect_uris": [uri]})
+    given = {"issuer": provider.issuer, "redirect_uri": uri, "email": provider.person.email, "gone": GONE, **client}
+    path = f"{tmp_path}/classes.jar:{folder}/*"
+    steps = await converse(provider.person, given, "java", "-XX:TieredStopAtLevel=1", "-cp", path, library.source)
+    ran.keep(library.name, library.version, steps)
+    assert sorted(steps) == library.steps
