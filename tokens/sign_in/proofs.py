@@ -72,8 +72,27 @@ class SignInProof(Protocol):
         """Leave in the trail that a right proof opened no session, where ``error`` is the proof's own."""
 
 
+class _Credentials:
+    """What a proof does where the account is not what it was, if only its owner gets to see the reason."""
+
+    __slots__ = ()
+
+    def account_changed(self) -> DomainError:
+        """Return that the sign-in begins again."""
+        return InvalidCredentials(_CHANGED)
+
+    async def record_refusal(self: SignInProof, error: DomainError, context: ClientContext) -> None:
+        """Leave the refusal in the trail."""
+        if isinstance(error, InvalidCredentials):
+            await _record_refused(self.user_id)
+
+
+async def _record_refused(user_id: UUID) -> None:
+    await audit.record_later(Event.SIGN_IN, outcome=Outcome.REFUSED, actor_id=user_id, user_id=user_id)
+
+
 @dataclass(frozen=True, slots=True)
-class ByPassword:
+class ByPassword(_Credentials):
     """The password alone, of somebody without a second factor. ``attempt``: the try it was; None: not counted."""
 
     amr: ClassVar[str] = BY_PASSWORD
@@ -91,20 +110,9 @@ class ByPassword:
         if self.attempt is not None:
             throttling.reset_counters(self.attempt, new_device=context.new_device)
 
-    def account_changed(self) -> DomainError:
-        """Return an error that only who knows the password gets to see."""
-        return InvalidCredentials(_CHANGED)
-
-    async def record_refusal(self, error: DomainError, context: ClientContext) -> None:
-        """Leave the refusal in the trail."""
-        if isinstance(error, InvalidCredentials):
-            await audit.record_later(
-                Event.SIGN_IN, outcome=Outcome.REFUSED, actor_id=self.user_id, user_id=self.user_id
-            )
-
 
 @dataclass(frozen=True, slots=True)
-class ByKeptDevice:
+class ByKeptDevice(_Credentials):
     """The password, on a device on which the person has proved a second factor before. ``attempt``: the try it was.
 
     It is as old as that proof: what asks for a recent one asks for it now.
@@ -139,17 +147,6 @@ class ByKeptDevice:
         """Reset the counts of the attempt. Three queries, two with Redis."""
         if self.attempt is not None:
             throttling.reset_counters(self.attempt, new_device=context.new_device)
-
-    def account_changed(self) -> DomainError:
-        """Return an error that only who knows the password gets to see."""
-        return InvalidCredentials(_CHANGED)
-
-    async def record_refusal(self, error: DomainError, context: ClientContext) -> None:
-        """Leave the refusal in the trail."""
-        if isinstance(error, InvalidCredentials):
-            await audit.record_later(
-                Event.SIGN_IN, outcome=Outcome.REFUSED, actor_id=self.user_id, user_id=self.user_id
-            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +200,7 @@ class BySecondFactor:
 
 
 @dataclass(frozen=True, slots=True)
-class ByConfirmation:
+class ByConfirmation(_Credentials):
     """The password, and the second factor of who has one, with which a person has just confirmed their address.
 
     Both were judged and used up there. ``factor``: how that was proved; "" for none.
@@ -226,17 +223,6 @@ class ByConfirmation:
     def reset_counters(self, context: ClientContext) -> None:
         """Reset the account's count of wrong passwords. Two queries."""
         throttling.succeeded_in_full(email=self.email, context=context)
-
-    def account_changed(self) -> DomainError:
-        """Return an error that only who knows the password gets to see."""
-        return InvalidCredentials(_CHANGED)
-
-    async def record_refusal(self, error: DomainError, context: ClientContext) -> None:
-        """Leave the refusal in the trail."""
-        if isinstance(error, InvalidCredentials):
-            await audit.record_later(
-                Event.SIGN_IN, outcome=Outcome.REFUSED, actor_id=self.user_id, user_id=self.user_id
-            )
 
 
 class _AccountChanged(InvalidPasskey):
@@ -277,13 +263,11 @@ class ByEmailCode:
     async def record_refusal(self, error: DomainError, context: ClientContext) -> None:
         """Leave the refusal in the trail."""
         if isinstance(error, InvalidEmailCode):
-            await audit.record_later(
-                Event.SIGN_IN, outcome=Outcome.REFUSED, actor_id=self.user_id, user_id=self.user_id
-            )
+            await _record_refused(self.user_id)
 
 
 @dataclass(frozen=True, slots=True)
-class ByUpstream:
+class ByUpstream(_Credentials):
     """What another provider has said of somebody without a second factor. The sign-in there is used up already.
 
     ``proved_at``: when the person has authenticated there, which may be long ago. ``with_second_factor``: the provider
@@ -316,17 +300,6 @@ class ByUpstream:
 
     def reset_counters(self, context: ClientContext) -> None:
         """Do nothing: no password was tried."""
-
-    def account_changed(self) -> DomainError:
-        """Return that the sign-in begins again."""
-        return InvalidCredentials(_CHANGED)
-
-    async def record_refusal(self, error: DomainError, context: ClientContext) -> None:
-        """Leave the refusal in the trail."""
-        if isinstance(error, InvalidCredentials):
-            await audit.record_later(
-                Event.SIGN_IN, outcome=Outcome.REFUSED, actor_id=self.user_id, user_id=self.user_id
-            )
 
 
 @dataclass(frozen=True, slots=True)
