@@ -1,6 +1,7 @@
 """The words of the protocol: values that clients send and discovery advertises, each with its source."""
 
 import re
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Final
 
@@ -48,12 +49,25 @@ class Scope(StrEnum):
 DEFAULT_SCOPES: Final = (Scope.OPENID, Scope.PROFILE, Scope.EMAIL, Scope.OFFLINE_ACCESS)
 #: Characters of a scope token: RFC 6749 §3.3.
 SCOPE_TOKEN: Final = r"[\x21\x23-\x5B\x5D-\x7E]+"  # noqa: S105 - a pattern
+#: Characters that one scope may have here: a consent page shows it.
+MAX_SCOPE: Final = 64
+_ONE_SCOPE: Final = re.compile(SCOPE_TOKEN)
 _SCOPE: Final = re.compile(f"{SCOPE_TOKEN}(?: {SCOPE_TOKEN})*")
 
 
 def is_scope(text: str) -> bool:
     """Return whether the text is a list of scopes as RFC 6749 §3.3 spells one."""
     return _SCOPE.fullmatch(text) is not None
+
+
+def problem_of_scopes(given: Sequence[str]) -> str | None:
+    """Return what is wrong with a list of scopes as somebody configures one, with its remedy; None for a good one."""
+    if len(set(given)) == len(given) and all(len(one) <= MAX_SCOPE and _ONE_SCOPE.fullmatch(one) for one in given):
+        return None
+    return (
+        f"A scope is one word of 1 to {MAX_SCOPE} printable ASCII characters without quotes and backslashes "
+        "(RFC 6749 §3.3), each once: correct the list."
+    )
 
 
 def scope_set(text: str) -> frozenset[str]:

@@ -6,7 +6,6 @@ accounts, or on everybody's. With such a client's secret, or its addresses, a ca
 that the caller does not hold.
 """
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 from urllib.parse import urlsplit
@@ -28,12 +27,10 @@ from tokens.clients.fetched import rules as fetched
 from tokens.clients.models import NAME_CHARACTERS, SCOPE_CHARACTERS, OAuthClient, default_scopes
 from tokens.details import queries as detail_types
 from tokens.keys.models import SigningKey
-from tokens.protocol import SCOPE_TOKEN, GrantType, Scope, scope_text
+from tokens.protocol import GrantType, Scope, problem_of_scopes, scope_text
 from tokens.resources import queries as resources
 
 MAX_URIS: Final = 50  # of one client in one list: an application has a handful of addresses
-MAX_SCOPE: Final = 64  # characters of one scope; a consent page shows it
-_SCOPE: Final = re.compile(SCOPE_TOKEN)
 #: Grants by which a person lets the client in; the others have nobody behind them, or somebody let in before.
 PEOPLES_GRANTS: Final = frozenset({GrantType.AUTHORIZATION_CODE, GrantType.DEVICE_CODE})
 #: Grants of clients that can prove who they are (RFC 6749 §4.4, RFC 8693 §2.1).
@@ -152,14 +149,9 @@ def _grants(client: OAuthClient) -> Iterable[FieldError]:
 
 def _scopes(client: OAuthClient) -> Iterable[FieldError]:
     given = client.scopes
-    bad = [scope for scope in given if not _SCOPE.fullmatch(scope) or len(scope) > MAX_SCOPE]
-    if bad or len(set(given)) != len(given):
-        yield _problem(
-            "scopes",
-            "scopes",
-            f"A scope is one word of 1 to {MAX_SCOPE} printable ASCII characters without quotes and backslashes "
-            "(RFC 6749 §3.3), each once: correct the list.",
-        )
+    problem = problem_of_scopes(given)
+    if problem is not None:
+        yield _problem("scopes", "scopes", problem)
         return
     if len(scope_text(set(given))) > SCOPE_CHARACTERS:
         yield _problem(

@@ -1,6 +1,5 @@
 """What a registered API may be: every rule over its fields, wherever they are typed (the admin, a command, the API)."""
 
-import re
 from collections.abc import Iterable
 from typing import Final
 
@@ -11,13 +10,11 @@ from accounts.access.scopes import SCOPES as ADMINISTRATION
 from ironauth.config.table import LIMITS
 from ironauth.infrastructure.core.errors import FieldError
 from tokens.keys.models import SigningKey
-from tokens.protocol import SCOPE_TOKEN, Scope
+from tokens.protocol import Scope, problem_of_scopes
 from tokens.resources import identifiers
 from tokens.resources.models import NAME_CHARACTERS, ApiResource
 
 MOST_SCOPES: Final = 50  # of one API; a consent page lists those that are asked for
-MAX_SCOPE: Final = 64  # characters of one scope, as of a client's
-_SCOPE: Final = re.compile(SCOPE_TOKEN)
 TAKEN: Final = "An API with this identifier is registered already: change that one."
 #: Scopes that mean something here, and are no API's own.
 _OURS: Final = frozenset(Scope) | ADMINISTRATION.keys()
@@ -51,14 +48,9 @@ def _identifier(resource: ApiResource) -> Iterable[FieldError]:
 
 def _scopes(resource: ApiResource) -> Iterable[FieldError]:
     given = resource.scopes
-    bad = [scope for scope in given if not _SCOPE.fullmatch(scope) or len(scope) > MAX_SCOPE]
-    if bad or len(set(given)) != len(given):
-        yield _problem(
-            "scopes",
-            "scopes",
-            f"A scope is one word of 1 to {MAX_SCOPE} printable ASCII characters without quotes and backslashes "
-            "(RFC 6749 §3.3), each once: correct the list.",
-        )
+    problem = problem_of_scopes(given)
+    if problem is not None:
+        yield _problem("scopes", "scopes", problem)
     elif len(given) > MOST_SCOPES:
         yield _problem("scopes", "too_many", f"At most {MOST_SCOPES} scopes: drop some.")
     elif ours := sorted(_OURS.intersection(given)):
