@@ -215,8 +215,8 @@ async def admit_second_factor(*, user_id: UUID) -> Attempt | None:
     """Count a try at the six digits of a person's app: anybody who gets here has the password.
 
     No device is known here, and a new password resets nothing: six digits are too few for it. The owner gets in with
-    what is not counted here, a recovery code or a passkey, and either resets it. One unit of work of one query. Raises
-    ``Throttled`` (429).
+    what is not counted here, a passkey or a recovery code made here, and either resets it. One unit of work of one
+    query. Raises ``Throttled`` (429).
     """
     return await _admit_person(second_factor_keys(user_id), user_id)
 

@@ -107,7 +107,7 @@ class ProofForm(CodeForm):
             self._refuse(ValidationError(_UNREADABLE, code=refused.code))
         except Throttled as refused:
             by_app = self.typed and totp.is_code(without_spaces(sent["code"]))
-            self._refuse(too_many(refused, ", or use a recovery code" if by_app else ""))
+            self._refuse(too_many(refused, ", or use a recovery code from this site" if by_app else ""))
         except SecondFactorRefused as refused:
             self._refuse(ValidationError(_WRONG if self.typed else refused.detail, code=refused.code))
         return sent

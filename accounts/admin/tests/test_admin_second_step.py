@@ -164,7 +164,7 @@ def test_wrong_codes_have_their_count(client: Client, staff: User, enrolled: Enr
         assert "wrong, has expired" in browser.post(CODE, {"code": WRONG}).content.decode()
     password(client, staff)
     refused = client.post(CODE, {"code": enrolled.code()})
-    assert "Too many attempts. Try again in 1 s, or use a recovery code." in refused.content.decode()
+    assert "Too many attempts. Try again in 1 s, or use a recovery code from this site." in refused.content.decode()
     with clock.shifted(1):
         assert "wrong, has expired" in client.post(CODE, {"code": WRONG}).content.decode()
         assert client.post(CODE, {"code": enrolled.codes[0]}).status_code == 302
