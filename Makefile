@@ -84,54 +84,20 @@ bench: ## measure requests per second and p99 beside a bare ASGI callable, as a 
 	$(BIN)/python -m perf.bench $(ARGS)
 
 .PHONY: lab
-lab: ## run experiments (ARGS="flood serialization --quick"); without names: what there is, how long, what it needs
+lab: ## run experiments and programs of the laboratory (ARGS="flood --quick"); without names: what there is, how long, what it needs
 	$(INSTALL) dev
 	$(BIN)/python -m perf.lab $(ARGS)
 
-.PHONY: swarm
-swarm: # send a Locust swarm to a server made for it: journeys, thresholds, report (ARGS="--quick" or "--shape spike")
+# Programs of the laboratory, which `make lab` lists and runs too: make faults ARGS=--quick is make lab ARGS="faults --quick".
+LAB_PROGRAMS := swarm soak limits faults nodes failover previous profile
+.PHONY: $(LAB_PROGRAMS) swarm-ui
+$(LAB_PROGRAMS):
 	$(INSTALL) dev
-	$(BIN)/python -m perf.swarm $(ARGS)
+	$(BIN)/python -m perf.lab $@ $(if $(filter profile,$@),$(or $(ENDPOINT),me)) $(ARGS)
 
-.PHONY: swarm-ui
-swarm-ui: # the same at Locust's page, http://127.0.0.1:8089 (ARGS="--web-port 9089 --users 100"); Ctrl-C ends it
+swarm-ui:
 	$(INSTALL) dev
-	$(BIN)/python -m perf.swarm --ui $(ARGS)
-
-.PHONY: nodes
-nodes: # cut cables and restart servers of two nodes behind nginx, in network namespaces; needs root (ARGS="--quick")
-	$(INSTALL) dev
-	$(BIN)/python -m perf.nodes $(ARGS)
-
-.PHONY: failover
-failover: # kill, cut off and switch the machines of PostgreSQL and Redis under load, judge every history; needs root (ARGS="--quick primary")
-	$(INSTALL) dev
-	$(BIN)/python -m perf.failover $(ARGS)
-
-.PHONY: previous
-previous: # serve the previous commits while their database is migrated to this one (ARGS="--storage sqlite", or commits)
-	$(INSTALL) dev
-	$(BIN)/python -m perf.previous $(ARGS)
-
-.PHONY: soak
-soak: # serve a swarm for ten minutes and see whether memory, files, threads or connections grow (ARGS="--storage postgres")
-	$(INSTALL) dev
-	$(BIN)/python -m perf.soak $(ARGS)
-
-.PHONY: limits
-limits: # try every limit with slow, greedy and malformed clients, and an unreachable database (ARGS="--quick")
-	$(INSTALL) dev
-	$(BIN)/python -m perf.limits $(ARGS)
-
-.PHONY: faults
-faults: # break Redis, Postgres, workers, clocks and disks under load and judge every answer (ARGS="--quick redis_killed")
-	$(INSTALL) dev
-	$(BIN)/python -m perf.faults $(ARGS)
-
-.PHONY: profile
-profile: # record a flame graph under load (ENDPOINT=me; also ping, refresh, signin, …; ARGS="--seconds 20")
-	$(INSTALL) dev
-	$(BIN)/python -m perf.profile $(or $(ENDPOINT),me) $(ARGS)
+	$(BIN)/python -m perf.lab swarm --ui $(ARGS)
 
 .PHONY: argon2-native
 argon2-native: # compile Argon2 for this CPU (needs a C compiler): a hash takes about two thirds of the time then

@@ -1,4 +1,4 @@
-"""Run experiments: ``python -m perf.lab flood serialization``; ``--list`` tells what there is.
+"""Run experiments: ``python -m perf.lab flood serialization``; ``--list`` tells what there is, programs too.
 
 Each has a hypothesis written before it was measured, and leaves ``perf/results/<date>-<name>.{json,md}`` and its plots.
 Exit status: 0 measured; 1 an answer was wrong or missing; 2 something did not start; 130 interrupted.
@@ -27,10 +27,17 @@ POSTGRES, REDIS = "Postgres", "Redis"
 
 @dataclass(frozen=True)
 class Entry:
-    """An experiment as the list tells it: what it compares, and the programs it needs apart from Python."""
+    """An experiment or a program as the list tells it.
+
+    Attributes:
+        what: What it compares or does.
+        needs: What has to be there apart from Python.
+        kept: What its published results are called, where that is not its name.
+    """
 
     what: str
     needs: tuple[str, ...] = ()
+    kept: str = ""
 
 
 # In the order that docs/performance/laboratory.md tells them; each is a module or package of perf.experiments.
@@ -47,6 +54,23 @@ EXPERIMENTS = {
     "trail": Entry("the audit trail: bytes an event, a month dropped, a table partitioned (--size)", (POSTGRES,)),
     "routing": Entry("a million tokens over sixteen workers, each token with its worker: a simulation"),
     "upstream": Entry("three requests of a sign-in with another provider: CPU time"),
+    "moving_in": Entry("people of another system moved in, again, and taken back: time and memory (--size)"),
+}
+
+ROOT_RIGHTS = "root"
+# Programs with options of their own: `python -m perf.lab faults --quick` is `python -m perf.faults --quick`.
+PROGRAMS = {
+    "swarm": Entry("Locust's journeys against a server made for them; --ui: at Locust's page"),
+    "soak": Entry("the swarm for ten minutes, and what grows: memory, files, threads, connections", kept="soak_sqlite"),
+    "limits": Entry("every limit with slow, greedy and malformed clients, and an unreachable database", (POSTGRES,)),
+    "faults": Entry("Redis, Postgres, workers, clocks and disks broken under load", (POSTGRES, REDIS)),
+    "nodes": Entry("cables cut and servers restarted between two nodes", (POSTGRES, REDIS, "nginx", ROOT_RIGHTS)),
+    "failover": Entry(
+        "machines of PostgreSQL and Redis killed, cut off and switched under load",
+        (POSTGRES, REDIS, "Patroni", "etcd", "HAProxy", "Go", ROOT_RIGHTS),
+    ),
+    "previous": Entry("the previous commits served while their database is migrated", (POSTGRES, REDIS)),
+    "profile": Entry("a flame graph under load: profile me, ping, refresh, signin"),
 }
 
 
@@ -90,6 +114,8 @@ class Experiment(Protocol):
 
 def main() -> int:
     """Run what the command line names."""
+    if sys.argv[1:] and sys.argv[1] in PROGRAMS:
+        os.execv(sys.executable, [sys.executable, "-m", f"perf.{sys.argv[1]}", *sys.argv[2:]])  # noqa: S606 - our own module
     leave_by_interrupt()
     parser = runner.parser("lab", __doc__, quick="one short round")
     parser.add_argument("names", nargs="*", metavar="experiment", help="see --list")
@@ -108,10 +134,10 @@ def main() -> int:
 
 
 def listing(results: Path = RESULTS) -> list[str]:
-    """Return a line for each experiment: how long its newest published run took, what it compares and needs."""
+    """Return a line for each experiment and program: how long its newest published run took, its subject and needs."""
     lines = []
-    for name, entry in EXPERIMENTS.items():
-        kept = sorted(results.glob(f"*-{name}.json"))
+    for name, entry in {**EXPERIMENTS, **PROGRAMS}.items():
+        kept = sorted(results.glob(f"*-{entry.kept or name}.json"))
         took = f"{msgspec.json.decode(kept[-1].read_bytes(), type=Took).seconds:.0f} s" if kept else "?"
         needs = f" (needs {', '.join(entry.needs)})" if entry.needs else ""
         lines.append(f"{name:15}{took:>6}  {entry.what}{needs}")

@@ -216,7 +216,13 @@ async def admit_second_factor(*, user_id: UUID) -> Attempt | None:
 
     No device is known here, and a new password resets nothing: six digits are too few for it. The owner gets in with
     what is not counted here, a passkey or a recovery code made here, and either resets it. One unit of work of one
-    query. Raises ``Throttled`` (429).
+    query.
+
+    Args:
+        user_id: The person.
+
+    Raises:
+        Throttled: (429) too many tries were wrong.
     """
     return await _admit_person(second_factor_keys(user_id), user_id)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from perf.lab import EXPERIMENTS, find, listing
+from perf.lab import EXPERIMENTS, PROGRAMS, find, listing
 from perf.rig.site_setup import ROOT
 
 
@@ -20,11 +20,27 @@ def _lab(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_it_lists_what_there_is() -> None:
-    """Without a name, and with --list, every experiment is told."""
+    """Without a name, and with --list, every experiment and every program is told."""
     for arguments in ((), ("--list",)):
         done = _lab(*arguments)
         assert done.returncode == 0
-        assert [line.split()[0] for line in done.stdout.splitlines()] == list(EXPERIMENTS)
+        assert [line.split()[0] for line in done.stdout.splitlines()] == [*EXPERIMENTS, *PROGRAMS]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_program_is_there(name: str) -> None:
+    """Each is a module of perf that runs by itself, and `make` has a shorter name for it."""
+    assert (ROOT / "perf" / f"{name}.py").is_file() or (ROOT / "perf" / name / "__main__.py").is_file()
+    assert (
+        name in (ROOT / "Makefile").read_text(encoding="utf-8").partition("LAB_PROGRAMS := ")[2].split("\n")[0].split()
+    )
+
+
+def test_a_program_gets_its_own_options() -> None:
+    """What stands behind its name is not judged here."""
+    done = _lab("limits", "--help")
+    assert done.returncode == 0
+    assert "python -m perf.limits" in done.stdout
 
 
 def test_the_list_has_durations_and_needs(tmp_path: Path) -> None:

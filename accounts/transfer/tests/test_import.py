@@ -117,6 +117,12 @@ def test_dry_run_writes_nothing(run: Import) -> None:
     assert not AuditEvent.objects.exists()
 
 
+def test_a_dry_run_finds_who_is_here(run: Import) -> None:
+    """It says of an address that an account has, in whatever case, what the import would say."""
+    User.objects.create(email="taken@example.com", email_key="taken@example.com", password="!")
+    assert run(row(1, email="TAKEN@example.com"), options=("--dry-run",)) == {"email_taken": ["1"]}
+
+
 def test_who_is_refused(run: Import) -> None:
     """Each with its reason; nobody who is here already is touched, whatever the case of the address."""
     here = User.objects.create(email="taken@example.com", email_key="taken@example.com", password="!")
