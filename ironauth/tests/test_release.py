@@ -1,6 +1,7 @@
 """What a release says of itself: one version everywhere, and files for contributors that name what there is."""
 
 import itertools
+import json
 import re
 import subprocess
 import sys
@@ -26,6 +27,20 @@ def test_the_version_is_one() -> None:
     """pyproject.toml and the changelog's newest release say what ``/health`` says."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
     assert {project, ".".join(RELEASES[0][:3])} == {VERSION}
+
+
+def test_the_packages_say_what_the_repository_says_of_a_licence() -> None:
+    """Without a LICENSE file each package grants no rights, as the README says; with one none of them says so."""
+    python = [
+        tomllib.loads((ROOT / name).read_text(encoding="utf-8"))["project"]
+        for name in ("pyproject.toml", "clients/python/pyproject.toml")
+    ]
+    told = {one["license"].removeprefix("LicenseRef-") for one in python}
+    told.add(json.loads((ROOT / "clients/typescript/package.json").read_text())["license"])
+    assert len(told) == 1
+    chosen = (ROOT / "LICENSE").exists()
+    assert (told != {"UNLICENSED"}) is chosen
+    assert ("A licence has not been chosen yet" not in (ROOT / "README.md").read_text(encoding="utf-8")) is chosen
 
 
 def test_the_supported_version_is_the_newest() -> None:
