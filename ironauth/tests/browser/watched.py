@@ -88,6 +88,7 @@ class Watched:
         views: What it is looked at in; ``VIEWS`` where there are none.
         scripts: Whether the page runs scripts, as axe-core has to.
         judged: What axe-core has judged in these views, where it need not judge the same page twice.
+        judges_in: The views that axe-core judges the next pages in; all of them where there are none.
     """
 
     def __init__(self, page: Page, origin: str, views: Views = (), *, scripts: bool = True) -> None:
@@ -96,6 +97,7 @@ class Watched:
         self.views = views
         self.scripts = scripts
         self.judged: set[str] | None = None
+        self.judges_in: Views = ()
         self.elsewhere: set[str] = set()
         self.faults: list[str] = []
         self._refused: dict[int, int] | None = None
@@ -166,6 +168,7 @@ class Watched:
         if judges:
             await self.page.evaluate(AXE_SCRIPT)
         for width, height, colours in self.views or VIEWS:
+            judged = judges and (not self.judges_in or (width, height, colours) in self.judges_in)
             await self._turn(width, height, colours)
             seen = f"{name} at {width} px, {colours}"
             wide = await self.page.evaluate(TOO_WIDE)
@@ -173,7 +176,7 @@ class Watched:
                 self._fault(f"{seen}: scrolls sideways, {wide}")
             if not self.scripts:
                 self.faults.extend(f"{seen}: faint, {one}" for one in await self.page.evaluate(FAINT))
-            if judges:
+            if judged:
                 await self._judge(seen)
         if PICTURES and not self.views:
             await self._photograph(name)
