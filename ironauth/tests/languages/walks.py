@@ -403,7 +403,7 @@ async def new_passwords(browser: Browser) -> None:
 
 
 async def invited(browser: Browser) -> None:
-    """An invitation, used, used again, and to somebody who has an account by now."""
+    """An invitation, used, used again, declined, and to somebody who has an account by now."""
     known = await person("invited-too@example.com")
     root = await sync_to_async(User.objects.create_superuser)("root@example.com", PASSWORD)
     for email in ("invited@example.com", known.email):
@@ -420,6 +420,9 @@ async def invited(browser: Browser) -> None:
         browser.settings.IRONAUTH_TERMS_VERSION = ""
         await browser.post("/account/invitation", **fields | {"password": NEW_PASSWORD})
         await browser.get(link)
+    await sync_to_async(_invite)(root, "declining@example.com")
+    fields = form_of(await browser.get(await link_to("declining@example.com", "invitation")))
+    await browser.post("/account/invitation", **fields | {"answer": "decline"})
     await browser.leave()
 
 
