@@ -54,6 +54,17 @@ def sealed_sign_up(*, email: str, user_id: uuid.UUID, epoch: int) -> str:
     return f"{base64url.encode(sealed)}.{key_id}"
 
 
+async def sign_up_of(*, code_id: uuid.UUID, email: str) -> str:
+    """Return what `sealed_sign_up` says of the sign-up whose message has this token; of an unknown one, of nobody.
+
+    Args:
+        code_id: The token.
+        email: The address that was signed up.
+    """
+    user_id, epoch = await database().read(email_tokens.holder_of, code_id)
+    return sealed_sign_up(email=email, user_id=user_id, epoch=epoch)
+
+
 def _opened_sign_up(sign_up: str, key: str) -> tuple[uuid.UUID, int]:
     """Return the account's id and epoch; an id that nobody has where the master key has left the settings."""
     text, _, key_id = sign_up.partition(".")

@@ -224,6 +224,12 @@ def find_without_user(token: str, purpose: Purpose) -> uuid.UUID | None:
     return token_id
 
 
+def holder_of(token_id: uuid.UUID) -> tuple[uuid.UUID, int]:
+    """Return the account that a token was made for, and its epoch; an id that nobody has for none. One query."""
+    rows = EmailToken.objects.filter(pk=token_id, user__isnull=False).values_list("user_id", "user__session_epoch")
+    return rows.first() or (uuid.UUID(int=0), 0)
+
+
 def named(token: str) -> uuid.UUID | None:
     """Return the id that a text names if it has the form of a token, genuine or not; for what opens nothing by it."""
     parts = _parts(token)

@@ -57,17 +57,18 @@ async def note(request: ApiRequest, word: str = "", *, led_to: UUID | None = Non
         await database().write_autocommit(_note, _id_of(request, word), until, led_to)
 
 
-async def first_of(request: ApiRequest, *words: str) -> First | None:
+async def first_of(request: ApiRequest, *words: str, looks_once: bool = False) -> First | None:
     """Return what the same request has led to just before; None where there was none. 3 queries at most.
 
     Args:
         request: The request of a form, to be refused otherwise.
         words: What may have been done; none for "".
+        looks_once: Whether no note is waited for: of a request that is refused in no case. 1 query.
     """
     if request.method != "POST":
         return None
     ids = {_id_of(request, word): word for word in words or ("",)}
-    for wait_s in _WAITS_S:
+    for wait_s in _WAITS_S[:1] if looks_once else _WAITS_S:
         if wait_s:
             await asyncio.sleep(wait_s)
         for found, led_to in (await database().read(single_use.uses_of, _ONCE, list(ids))).items():

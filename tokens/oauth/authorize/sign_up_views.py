@@ -1,7 +1,8 @@
 """The forms that make an account, and those that sign in with a code that is mailed."""
 
-from typing import Any
+from typing import Any, Final
 from urllib.parse import urlsplit
+from uuid import UUID
 
 import msgspec
 from django.conf import settings
@@ -17,7 +18,7 @@ from accounts.pages import meter
 from ironauth.infrastructure.api.views import ApiRequest
 from ironauth.infrastructure.core.errors import DomainError, NotFound, ValidationFailed
 from ironauth.infrastructure.db.unit_of_work import database
-from ironauth.infrastructure.http import client_context
+from ironauth.infrastructure.http import client_context, second_clicks
 from ironauth.infrastructure.http.client_context import ClientContext
 from tokens.clients.registry import Client
 from tokens.errors import MfaRequired
@@ -33,6 +34,8 @@ from tokens.sessions import transport
 from tokens.sign_in import services
 from tokens.sign_in.proofs import ByPassword, SignInProof
 from tokens.upstream import providers
+
+_MAILED: Final = "mailed"  # what the first of two clicks has done, where it did not sign in
 
 
 class AccountEntrance(OAuthPage):
@@ -55,7 +58,12 @@ class AccountEntrance(OAuthPage):
 
 
 class SignUpForm(SignInForm):
-    """POST /oauth/signup."""
+    """POST /oauth/signup.
+
+    The second of two clicks finds the address taken by the first one. It gets the page that the first one got.
+    """
+
+    once = True
 
     @extend_schema(exclude=True)
     async def post(self, request: ApiRequest) -> HttpResponse:
@@ -75,18 +83,14 @@ class SignUpForm(SignInForm):
             return authorize_pages.sign_up(state, client, browser, **typed, **found)
         try:
             data = await self.validated(request, SignUpFormInput)
-            leads = {"page": mailed_pages.VERIFY, "page_if_taken": mailed_pages.CONTINUE}
-            done = await own_account.sign_up(**data, address=context.address, with_code=True, **leads)
+            waits, user_id = await _made(request, state, data, context.address)
         except (exceptions.ValidationError, DomainError) as error:
-            return authorize_pages.sign_up(state, client, browser, **typed, **_marked(error))
-        if done.user is None:
-            waits = msgspec.structs.replace(
-                state, email=data["email"], code_id=done.code_id, code_for=CodeFor.SIGN_UP, sign_up=done.sign_up
-            )
-            await database().write(mailed_pages.keep, waits, browser)
+            led = await self.led_on(request, state, client) if isinstance(error, EmailTaken) else None
+            return led or authorize_pages.sign_up(state, client, browser, **typed, **_marked(error))
+        if user_id is None:
             return authorize_pages.email_code(waits, client, browser)
         try:
-            proof = await services.verify_sign_up(user_id=done.user.id)
+            proof = await services.verify_sign_up(user_id=user_id)
             return await self.signed_in(request, proof, state=state, client=client, context=context)
         except DomainError as error:  # the account is there
             return authorize_pages.sign_in(state, client, browser, email=typed["email"], **refusal_of(error))
@@ -162,6 +166,40 @@ class CodeForm(SignInForm):
         waits = msgspec.structs.replace(state, code_id=code_id)
         await database().write(mailed_pages.keep, waits, browser)
         return authorize_pages.email_code(waits, client, browser, sent_again=True)
+
+
+async def _made(
+    request: ApiRequest, state: AuthorizationState | AccountState, data: dict[str, str], address: str
+) -> tuple[AuthorizationState | AccountState, UUID | None]:
+    """Make an account. Return its id, or None and the state of the page that asks for the code of its message.
+
+    Raises what ``own_account.sign_up`` raises.
+    """
+    if same := await _mailed_before(request, state, data["email"]):
+        return same, None
+    leads = {"page": mailed_pages.VERIFY, "page_if_taken": mailed_pages.CONTINUE}
+    done = await own_account.sign_up(**data, address=address, with_code=True, **leads)
+    if done.user is not None:
+        return state, done.user.id
+    if same := await _mailed_before(request, state, data["email"]):  # both were under way
+        return same, None
+    waits = msgspec.structs.replace(
+        state, email=data["email"], code_id=done.code_id, code_for=CodeFor.SIGN_UP, sign_up=done.sign_up
+    )
+    await database().write(mailed_pages.keep, waits, authorization_state.browser_of(request))
+    await second_clicks.note(request, _MAILED, led_to=done.code_id)
+    return waits, None
+
+
+async def _mailed_before(
+    request: ApiRequest, state: AuthorizationState | AccountState, email: str
+) -> AuthorizationState | AccountState | None:
+    """Return the state of the page that the first of two clicks got, which asks for a code; None for no such click."""
+    first = await second_clicks.first_of(request, _MAILED, looks_once=True)
+    if first is None or first.led_to is None:
+        return None
+    sign_up = await codes.sign_up_of(code_id=first.led_to, email=email)
+    return msgspec.structs.replace(state, email=email, code_id=first.led_to, code_for=CodeFor.SIGN_UP, sign_up=sign_up)
 
 
 async def _judged(state: AuthorizationState | AccountState, code: str, context: ClientContext) -> SignInProof:
