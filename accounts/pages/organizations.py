@@ -43,7 +43,7 @@ from accounts.users.signed_in import signed_in
 from ironauth.infrastructure.api.views import ApiRequest
 from ironauth.infrastructure.core.errors import DomainError, NotFound
 from ironauth.infrastructure.db.unit_of_work import database
-from ironauth.infrastructure.http import client_context
+from ironauth.infrastructure.http import client_context, second_clicks
 from ironauth.infrastructure.telemetry.logs import get_logger
 
 SECTION: Final = "organizations"
@@ -80,6 +80,10 @@ class ItemForm(serializers.Serializer[Any]):
 
 
 type Handler = Callable[..., Awaitable[str]]
+
+
+#: Acts that can be done once: what refuses the second of two clicks is what the first one has done.
+ONCE: Final = frozenset({"accept", "decline", "invite", "withdraw"})
 
 
 class OrganizationPage(ProvingPage):
@@ -124,6 +128,8 @@ class OrganizationPage(ProvingPage):
             return await self._page(request, at, refusal=Refusal(name, 400, problem, errors))
         except DomainError as error:
             return await self._refused(request, name, error, at)
+        if name in ONCE:
+            await second_clicks.note(request)
         return see_other(f"{address}?{urlencode({'done': name})}")
 
     async def _unproved(self, request: ApiRequest, name: str, at: Mapping[str, UUID]) -> HttpResponse | None:
@@ -144,7 +150,12 @@ class OrganizationPage(ProvingPage):
     async def _refused(
         self, request: ApiRequest, name: str, error: DomainError, at: Mapping[str, UUID]
     ) -> HttpResponse:
-        """Return the page with what is wrong; where there is nothing left to show, the row of all organisations."""
+        """Return the page with what is wrong; where there is nothing left to show, the row of all organisations.
+
+        The second of two clicks is led on: what refuses it is what the first one has done.
+        """
+        if name in ONCE and await second_clicks.first_of(request) is not None:
+            return see_other(f"{request.path}?{urlencode({'done': name})}")
         errors: dict[str, list[str]] = {}
         for one in error.errors:
             errors.setdefault(one.field, []).append(one.message)
@@ -212,9 +223,13 @@ class OrganizationsPage(OrganizationPage):
         }
 
     async def create(self, request: ApiRequest, person: UUID) -> str:
-        """Make an organisation, and go to its page."""
+        """Make an organisation, and go to its page; the second of two clicks makes no other one."""
         data = await self.validated(request, OrganizationInput)
+        first = await second_clicks.first_of(request, looks_once=True)
+        if first is not None and first.led_to is not None:
+            return address_of(first.led_to)
         made = await services.create_organization(user_id=person, name=data["name"])
+        await second_clicks.note(request, led_to=made.organization_id)
         return address_of(made.organization_id)
 
     async def accept(self, request: ApiRequest, person: UUID) -> str:

@@ -6,7 +6,7 @@ from django.http import HttpResponse
 from drf_spectacular.utils import extend_schema
 
 from ironauth.infrastructure.api.views import ApiRequest
-from ironauth.infrastructure.http import client_context
+from ironauth.infrastructure.http import client_context, second_clicks
 from tokens.access.credentials import refuse_login_csrf
 from tokens.clients import dpop
 from tokens.clients.authentication import admit_public, authenticate
@@ -111,6 +111,8 @@ class ClientOrDeviceConsentView(ConsentView):
         done = await devices.allow(state, client, sso_session.read_cookie(request))
         if done is None:
             return self.shown(request, state, client, Decision(Step.SIGN_IN))
-        if not done:
+        if not done and await second_clicks.first_of(request) is None:
             return authorize_pages.device(problem=devices.GONE)
+        if done:
+            await second_clicks.note(request)
         return authorize_pages.device_done(client, allowed=True)

@@ -218,7 +218,7 @@ async def test_what_ends_devices(api: httpx.AsyncClient, member: Member, pair: P
 
 
 async def test_the_end_of_everybodys_sessions_ends_it_at_once(api: httpx.AsyncClient, member: Member, app: App) -> None:
-    """Before any row is written: whoever has the browser and the password is asked for the factor."""
+    """Before any row is written: somebody with the browser and the password is asked for the factor."""
     await keep(api, member, app.code())
     await sync_to_async(of_everybody.begin)(actor_id=None)
     assert await KeptDevice.objects.acount() == 1

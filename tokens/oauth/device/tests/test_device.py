@@ -16,6 +16,7 @@ from accounts.users.models import User
 from ironauth.infrastructure.cache.two_level import token_cache
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.errors import Throttled
+from ironauth.infrastructure.http.second_clicks import WITHIN_S
 from tokens.clients.models import OAuthClient
 from tokens.oauth import device_codes
 from tokens.oauth.device import counts as device_counts
@@ -151,6 +152,18 @@ async def test_what_staff_take_meanwhile_is_gone(tv: Party, api: httpx.AsyncClie
     token_cache().clear()
     tokens = await ask(tv, begun)
     assert (tokens["scope"], said(tokens["access_token"])["scope"]) == ("openid", "openid")
+
+
+async def test_a_second_click_on_yes(tv: Party, api: httpx.AsyncClient, member: Member) -> None:
+    """It says what the first one said; a while later, or from another browser, there is no device that waits."""
+    begun = await begin(tv)
+    page = await by_password(api, await enter(api, begun["user_code"]), member["email"])
+    for _ in range(2):
+        assert is_page(await say(api, page, "allow"), 200, "Your device is connected")
+    with clock.shifted(WITHIN_S + 1):
+        assert is_page(await say(api, page, "allow"), 400, "No device waits")
+    await ask(tv, begun)
+    await ask(tv, begun, "invalid_grant")
 
 
 async def test_no_is_told(tv: Party, api: httpx.AsyncClient, member: Member) -> None:
