@@ -199,27 +199,30 @@ def consent(state: AuthorizationState, client: Client, browser: str, session: St
     asked_of = {"scopes": scopes, "details": details, "user": session.account.user, "apis": apis}
     if state.device:
         code = device_codes.shown(state.device)
-        return _page("device_confirm.html", client, state, browser, **asked_of, code=code)
+        page = _page("device_confirm.html", client, state, browser, **asked_of, code=code)
+        _require_shown(page, details, "device_confirm.html")
+        return page
     target = urlsplit(state.request.redirect_uri)
     asks = {"redirect_uri": state.request.redirect_uri, "scope": state.request.scope}
     more = strangers.facts(client, **asks) if client.unverified else {}
     page = _page("consent.html", client, state, browser, **asked_of, **more, host=target.netloc or target.scheme)
-    if details:
-        _require_shown(page, details)
+    _require_shown(page, details, "consent.html")
     return page
 
 
-def _require_shown(page: HttpResponse, details: Sequence[Shown]) -> None:
+def _require_shown(page: HttpResponse, details: Sequence[Shown], name: str) -> None:
     """Refuse a page of the installation's own that leaves out what a person would allow.
 
     Raises:
         ImproperlyConfigured: A part of the authorization details is not on it.
     """
+    if not details:
+        return
     text = page.content.decode()
     parts = [part for one in details for part in (*(piece.text for piece in one.sentence), *chain(*one.rest))]
     if not all(escape(part) in text for part in parts):
         raise ImproperlyConfigured(
-            "tokens/oauth/consent.html in IRONAUTH_TEMPLATES leaves out the authorization details, so nobody is asked: "
+            f"tokens/oauth/{name} in IRONAUTH_TEMPLATES leaves out the authorization details, so nobody is asked: "
             'put {% include "tokens/oauth/asked_for.html" %} into it'
         )
 

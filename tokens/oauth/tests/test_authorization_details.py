@@ -397,3 +397,23 @@ async def test_metadata(api: httpx.AsyncClient, signing_key: str, transactional_
         assert (await api.get(f"/.well-known/{path}")).json()[member] == ["payment"]
     await sync_to_async(_switch_off)(row)
     assert member not in (await api.get("/.well-known/openid-configuration")).json()
+
+
+@pytest.mark.parametrize("left_out", [False, True])
+async def test_a_page_of_ones_own_on_a_device(
+    api: httpx.AsyncClient, member: Member, shop: Party, settings: Settings, tmp_path: Path, left_out: bool
+) -> None:
+    """The same holds for the page of a device's code."""
+    shown = "" if left_out else '{% include "tokens/oauth/asked_for.html" %}'
+    own = "{% extends 'tokens/oauth/base.html' %}{% block content %}Our page." + shown + "{% endblock %}"
+    (tmp_path / "tokens" / "oauth").mkdir(parents=True)
+    (tmp_path / "tokens" / "oauth" / "device_confirm.html").write_text(own)
+    settings.TEMPLATES = [{**settings.TEMPLATES[0], "DIRS": [str(tmp_path)]}]
+    tv = await a_client(api, name="TV", redirect_uris=[], grants=[DEVICE_CODE, "refresh_token"], trusted=True)
+    asked = {"scope": "openid", "authorization_details": wanted(PAY)}
+    begun = await got(await tv.post("/oauth/device_authorization", **asked))
+    first = await api.post("/oauth/device", data={"user_code": begun["user_code"]})
+    with capture_logs() as lines:
+        page = await by_password(api, first, member["email"])
+    assert (page.status_code, "Our page." in page.text) == ((500, False) if left_out else (200, True))
+    assert ("tokens/oauth/device_confirm.html" in str(lines)) is left_out
