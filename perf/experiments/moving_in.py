@@ -18,8 +18,8 @@ from perf.rig.site_setup import ROOT, prepare_site, site_environment
 
 HYPOTHESIS = (
     "100,000 people with password hashes, one in ten with an authenticator app and recovery codes, are moved in within "
-    "five minutes. Memory hardly grows with their number: a batch of 500 is held at once, and a digest of each id and "
-    "address."
+    "five minutes of CPU time. Memory hardly grows with their number: a batch of 500 is held at once, and a digest of "
+    "each id and address."
 )
 LARGE, QUICK = 100_000, 2_000
 #: The smaller of the two imports has this part of the people: what memory grows by is told by the two.
@@ -127,7 +127,7 @@ def finding(count: int, costs: Mapping[str, Cost]) -> Finding:
     return Finding(
         [Table("Moving in", ["command", "s", "CPU s", "most memory, MiB"], rows)],
         [
-            at_most(f"{count:,} people moved in", WANTED_S, large.seconds, " s"),
+            at_most(f"{count:,} people moved in: CPU time", WANTED_S, large.cpu_s, " s"),
             at_most("memory for each further person", WANTED_GROWTH_BYTES, growth, " bytes"),
         ],
         notes=[

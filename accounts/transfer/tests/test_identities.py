@@ -195,7 +195,7 @@ def test_again_and_back(run: Import) -> None:
 
 def test_one_of_each_provider(run: Import) -> None:
     """Of two aliases for the same provider the first counts."""
-    people = [row(1, at("goog", "7"), at("g2", "8"), at("goog", "7"))]
+    people = [row(1, at("goog", "7"), at("goog", "7"), at("g2", "8"))]
     assert notes(run(people, *MAPPED, "--identities", "g2=google")) == [["identity_linked", "identity_second"]]
     assert Identity.objects.get().subject == "7"
 

@@ -280,7 +280,7 @@ def test_live_django_database(tmp_path: Path, django_db_blocker: Any) -> None:
         for number in (3, 5):
             values = (number, f"p{number}@example.com", f"bcrypt${BCRYPT}", 1, "Ann", "Lee")
             shop.execute("INSERT INTO auth_user VALUES (?, ?, ?, ?, ?, ?)", values)
-        shop.execute("INSERT INTO account_emailaddress VALUES (1, 5, 'P5@example.com', 1)")
+        shop.execute("INSERT INTO account_emailaddress VALUES (1, 5, 'P5@example.com', 1), (2, 3, 'p3@example.com', 0)")
     with django_db_blocker.unblock():
         first, second = read("django", Path(), database=storage.database(f"sqlite:///{path}", "--database"))
     assert isinstance(first, Person)
