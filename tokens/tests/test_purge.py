@@ -72,6 +72,7 @@ def test_revoked_sessions_go(opened: list[OpenedSession]) -> None:
     assert not Session.objects.filter(pk=opened[3].session_id).exists()
 
 
+@pytest.mark.each_case
 @pytest.mark.parametrize("batch", [1, 2, 3, 7, 1_000])
 def test_batches(opened: list[OpenedSession], batch: int) -> None:
     """Whatever the batch, everything due is deleted and nothing else."""

@@ -44,6 +44,7 @@ WHOLE = (
 )  # fmt: skip
 
 
+@pytest.mark.each_case
 @pytest.mark.parametrize(
     ("path", "body", "model", "field", "begins"), COLUMNS, ids=[f"{path}-{field}" for path, _, _, field, _ in COLUMNS]
 )

@@ -127,6 +127,7 @@ REPLACE = (
 )
 
 
+@pytest.mark.each_case
 @pytest.mark.parametrize(
     "statement",
     [

@@ -70,6 +70,7 @@ def plan(**filters: Any) -> str:
                 cursor.execute("RESET ALL")
 
 
+@pytest.mark.each_case
 @pytest.mark.parametrize("network", NETWORKS)
 def test_a_range_of_texts_has_every_address_of_its_network(network: str) -> None:
     """And no other, where it is said to be exact."""
@@ -85,6 +86,7 @@ def test_a_range_of_texts_has_every_address_of_its_network(network: str) -> None
         assert inside or not (ranged and texts.exact), text
 
 
+@pytest.mark.each_case
 @pytest.mark.parametrize("many", [queries.MANY, 1])
 @pytest.mark.parametrize("network", NETWORKS)
 def test_a_network_finds_its_addresses(network: str, many: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,6 +124,7 @@ def test_details_are_found_together() -> None:
     assert [event.id for event in exported] == [wrong]
 
 
+@pytest.mark.each_case
 @pytest.mark.parametrize(
     ("filters", "index"),
     [

@@ -190,6 +190,7 @@ def test_no_partition_can_be_changed_or_emptied(*, anew: bool) -> None:
             _run(f"TRUNCATE {table}")
 
 
+@pytest.mark.each_case
 @only_postgres
 @pytest.mark.parametrize(
     ("filters", "index"),

@@ -157,6 +157,7 @@ def test_no_role_to_give_is_said(client: Client, inviter: User, make_role: Calla
     assert none not in client.get(f"{LIST}add/").content.decode()
 
 
+@pytest.mark.each_case
 @pytest.mark.parametrize("state", ["waiting", "accepted", "withdrawn", "expired"])
 def test_the_list_is_filtered_by_state(client: Client, inviter: User, state: str) -> None:
     """Each state has the invitations of that state alone."""

@@ -57,6 +57,7 @@ def _delete_account(acme: Acme, user: Any) -> None:
     deletions.request(user_id=user.pk, old=user.password, session_id=None)
 
 
+@pytest.mark.each_case
 @pytest.mark.parametrize("first", [_leave, _step_down, _delete_account])
 @pytest.mark.parametrize("second", [_leave, _step_down, _delete_account])
 def test_of_two_owners_who_go_at_once_one_stays(two_owners: Callable[[], Acme], first: Any, second: Any) -> None:

@@ -446,6 +446,7 @@ async def test_search_and_filters(
     assert len(await found("")) == len(await found("search=&is_active=&role=&cursor=")) == 4
 
 
+@pytest.mark.each_case
 @pytest.mark.parametrize("column", ["name", "given_name", "family_name", "preferred_username"])
 async def test_search_looks_at_every_name(make: Callable[..., Any], enter: Callable[..., Any], column: str) -> None:
     """Any part of any name finds a person, in any case of any letters."""

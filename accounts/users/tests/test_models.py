@@ -65,6 +65,7 @@ ENDS_SESSIONS: dict[str, Callable[[User], Any]] = {
 }
 
 
+@pytest.mark.each_case
 @pytest.mark.parametrize("route", ENDS_SESSIONS.values(), ids=ENDS_SESSIONS.keys())
 def test_deactivation_and_new_password_raise_the_epoch_by_any_route(
     route: Callable[[User], Any], make_user: MakeUser
@@ -144,6 +145,7 @@ def test_create_user_refuses_bad_addresses(email: str) -> None:
         User.objects.create_user(email=email, password=PASSWORD)
 
 
+@pytest.mark.each_case
 @pytest.mark.parametrize(
     "login", ["\u212aate@example.com", "kate@example.com\x00", "", "\ud800@example.com", "k" * 5000]
 )

@@ -55,6 +55,7 @@ def test_times_must_be_times() -> None:
         decode(forged, "created_at")
 
 
+@pytest.mark.each_case
 @pytest.mark.django_db
 @pytest.mark.storage
 @pytest.mark.parametrize("ordering", [f"{sign}{name}" for name in ORDERINGS for sign in ("", "-")])

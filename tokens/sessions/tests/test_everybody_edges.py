@@ -310,6 +310,7 @@ def test_on_sqlite_what_is_newest_is_not_of_the_future(
         clocks.require_right()
 
 
+@pytest.mark.each_case
 @pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has no clock of its own")
 @pytest.mark.parametrize(("off_ms", "refused"), [(-2001, True), (-2000, False), (2000, False), (2001, True)])
 def test_on_postgresql_its_clock_is_asked(monkeypatch: pytest.MonkeyPatch, off_ms: int, refused: bool) -> None:
