@@ -79,7 +79,6 @@ _servers = ExitStack()
 def pytest_configure(config: pytest.Config) -> None:
     """Start the private servers before the first connection, when the run is on Postgres and Redis."""
     config.addinivalue_line("markers", "storage: depends on storage; also runs on Postgres and Redis")
-    config.addinivalue_line("markers", "each_case: each case of its parameters is another statement; all run there")
     config.addinivalue_line("markers", "browser: drives the system's Chromium; skipped where there is none")
     config.addinivalue_line("markers", "live: starts servers of its own, or takes seconds; part of `make test-live`")
     config.addinivalue_line("markers", "only_sqlite: about SQLite; not part of the run on Postgres and Redis")
@@ -100,33 +99,16 @@ def pytest_sessionstart() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the tests about the other storage: they belong to the other run, where nothing is skipped.
-
-    And, where the whole suite runs (.ci/test), most cases of a parametrised test on Postgres and Redis: its first and
-    its last one show that the storage works; all of them run on SQLite.
-    """
+    """Leave out the tests about the other storage: they belong to the other run, where nothing is skipped."""
     other = "only_sqlite" if settings_test.STORAGE == "postgres" else "only_postgres"
-    left_out = {item for item in items if item.get_closest_marker(other)}
-    if settings_test.STORAGE == "postgres" and os.environ.get("IRONAUTH_TEST_CASES") == "few":
-        left_out |= _cases_between(items)
-    config.hook.pytest_deselected(items=list(left_out))
+    left_out = [item for item in items if item.get_closest_marker(other)]
+    config.hook.pytest_deselected(items=left_out)
     items[:] = [item for item in items if item not in left_out]
     for item in items:
         if item.path.name.endswith("_live.py") or not STARTING.isdisjoint(getattr(item, "fixturenames", ())):
             item.add_marker("live")
         if isinstance(item, pytest.Function) and inspect.iscoroutinefunction(item.function):
             item.fixturenames.insert(0, "own_connection_closed")
-
-
-def _cases_between(items: list[pytest.Item]) -> set[pytest.Item]:
-    """Return the cases of each parametrised test between its first and its last, but of those that need each."""
-    cases: dict[str, list[pytest.Function]] = {}
-    for item in items:
-        if isinstance(item, pytest.Function) and hasattr(item, "callspec") and not item.get_closest_marker("each_case"):
-            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    for of_test in cases.values():  # as written: by now they may be shuffled
-        of_test.sort(key=lambda item: tuple(item.callspec.indices.values()))
-    return {item for of_test in cases.values() for item in of_test[1:-1]}
 
 
 @pytest.hookimpl(wrapper=True, trylast=True)

@@ -1,6 +1,7 @@
 """What makes thousands of tests cheaper: a plugin of the root conftest. No test needs to know of it."""
 
 import gc
+import os
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -16,8 +17,9 @@ from psycopg.pq import TransactionStatus
 _patch = pytest.MonkeyPatch()
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Keep connections from test to test, and list static files once."""
+    config.addinivalue_line("markers", "each_case: every case is another SQL statement; all run on Postgres too")
     _patch.setattr(TransactionTestCase, "_should_reload_connections", is_connection_spent)
     static_files = import_module("whitenoise.middleware").WhiteNoiseMiddleware
     _patch.setattr(static_files, "add_files_from_finders", _listed_once(static_files.add_files_from_finders))
@@ -34,6 +36,25 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     if of_storage and collection_path.name.startswith("test_") and collection_path.suffix == ".py":
         return "storage" not in collection_path.read_text(encoding="utf-8") or None
     return None
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep the first and the last case of each parametrised test, where the whole suite runs on Postgres (.ci/test).
+
+    They show that the statements work there. Every case runs on SQLite, and those of ``each_case`` on both.
+    """
+    if os.environ.get("IRONAUTH_TEST_CASES") != "few":
+        return
+    cases: dict[str, list[pytest.Function]] = {}
+    for item in items:
+        if isinstance(item, pytest.Function) and hasattr(item, "callspec") and not item.get_closest_marker("each_case"):
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for of_test in cases.values():  # as written: by now they may be shuffled
+        of_test.sort(key=lambda item: tuple(item.callspec.indices.values()))
+    between = {item for of_test in cases.values() for item in of_test[1:-1]}
+    config.hook.pytest_deselected(items=list(between))
+    items[:] = [item for item in items if item not in between]
 
 
 def pytest_collection_finish() -> None:

@@ -29,7 +29,8 @@ EMAIL = "mia@example.com"
 BEFORE = {"accounts": "0022", "tokens": "0014", "infrastructure": "0003"}
 OLD_PERSON = "01a1fd53214673f0abfb1522a1fb1f66"
 
-pytestmark = pytest.mark.only_sqlite  # nothing here depends on the suite's storage: a project has its own file
+#: Nothing here depends on the suite's storage: a project has its own file. A wheel and a project are made first.
+pytestmark = [pytest.mark.only_sqlite, pytest.mark.live]
 
 
 @pytest.fixture(scope="module")
@@ -188,7 +189,6 @@ def test_a_name_that_is_no_package_is_refused(programs: Path, tmp_path: Path) ->
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.live
 def test_a_view_of_the_project_knows_who_is_signed_in(served: str) -> None:
     """Sign up at our page: the project's own view has the person, as long as they are signed in and no longer."""
     with httpx.Client(base_url=served, follow_redirects=False, timeout=30) as browser:

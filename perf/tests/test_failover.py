@@ -68,12 +68,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("judge")
 
 
+@pytest.mark.live
 @pytest.mark.parametrize("name", LEGAL)
 def test_what_may_be(name: str, folder: Path) -> None:
     """The judge takes every history that some order explains."""
     assert history(OPENED, *LEGAL[name]).judge(folder) == []
 
 
+@pytest.mark.live
 @pytest.mark.parametrize("name", ILLEGAL)
 def test_what_may_not_be(name: str, folder: Path) -> None:
     """What no order explains is found."""

@@ -201,6 +201,7 @@ class MetadataTests(SimpleTestCase):
 """
 
 
+@pytest.mark.live
 @pytest.mark.django_db(transaction=True)
 def test_several_apis(tmp_path: Path, rs256_key: str) -> None:
     """The commands of the page register an API and its clients; its service and its site pass their tests."""

@@ -105,6 +105,7 @@ def costly() -> Callable[[str], bool]:
     return lambda asked: any(re.search(rule, asked) for rule, _ in rules)
 
 
+@pytest.mark.live
 def test_nginx_counts_whatever_hashes() -> None:
     """Every request whose view can hash is in the map, with any id in its path."""
     found = hashing_requests()

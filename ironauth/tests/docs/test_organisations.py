@@ -17,6 +17,7 @@ from tokens.access import codec
 ABOUT = {"org_id", "org_roles"}
 
 
+@pytest.mark.live
 @pytest.mark.django_db(transaction=True)
 async def test_the_guide_of_organisations(
     api: httpx.AsyncClient, member: dict[str, Any], pair: dict[str, Any], tmp_path: Path

@@ -194,6 +194,7 @@ def test_keys_at_an_address(tmp_path: Path) -> None:
     assert "--request-uri: " in refused(*WEB, "--request-uri", "https://app.example.com/r")
 
 
+@pytest.mark.live
 def test_a_machine_gets_no_personal_scopes() -> None:
     """With client_credentials alone nobody signs in: the scopes people are known by are not the default there."""
     made, _ = run("create", "--name", "Nightly report", "--grant", "client_credentials")

@@ -167,6 +167,7 @@ async def test_strangers_have_an_end_and_the_owner_gets_in(member: Member, failu
         assert (await sign_in("198.51.100.2", member["email"], PASSWORD)).status_code == 200
 
 
+@pytest.mark.live
 async def test_a_hundred_failures_in_a_row_and_no_more(member: Member, settings: Settings) -> None:
     """Strangers, three known browsers, two known addresses and a session try until nobody is let in: a hundred tries.
 

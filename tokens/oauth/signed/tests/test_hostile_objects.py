@@ -29,6 +29,7 @@ VALUES: tuple[Any, ...] = (
 )  # fmt: skip
 
 
+@pytest.mark.live
 async def test_every_claim_by_every_value(api: httpx.AsyncClient, bank: OAuthClient) -> None:
     """Well signed, whatever is inside: an answer of 201 or 400, and in an address a page or an error, none of ours."""
     own = await sync_to_async(make_bank)(require_par=False, profile="oauth2.1")
