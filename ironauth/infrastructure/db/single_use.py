@@ -33,6 +33,19 @@ def consume(purpose: str, token_id: UUID, expires_at: int, *, led_to: UUID | Non
     return _INSERT.run(key=_key(purpose, token_id), expires_at=expires_at, led_to=led_to) > 0
 
 
+def renew(purpose: str, token_id: UUID, expires_at: int, *, led_to: UUID | None = None) -> None:
+    """Have a use that has expired, and is not purged yet, count as one of now; any other stays. One query.
+
+    Args:
+        purpose: As of ``consume``.
+        token_id: As of ``consume``.
+        expires_at: As of ``consume``.
+        led_to: As of ``consume``.
+    """
+    old = UsedOnce.objects.filter(pk=_key(purpose, token_id), expires_at__lte=int(clock.unix()))
+    old.update(expires_at=expires_at, led_to=led_to)
+
+
 def uses_of(purpose: str, token_ids: Sequence[UUID]) -> dict[UUID, UUID | None]:
     """Return which of these tokens were used and have not expired, with the session that each has led to. One query.
 

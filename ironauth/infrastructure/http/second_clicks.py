@@ -43,7 +43,7 @@ class First(NamedTuple):
 
 
 async def note(request: ApiRequest, word: str = "", *, led_to: UUID | None = None) -> None:
-    """Note that a request has led somewhere; where nothing can be noted, it has led there all the same. 1 query.
+    """Note that a request has led somewhere; where nothing can be noted, it has led there all the same. 1 query, or 2.
 
     Args:
         request: The request of a form.
@@ -77,7 +77,8 @@ async def first_of(request: ApiRequest, *words: str, looks_once: bool = False) -
 
 
 def _note(token_id: UUID, until: int, led_to: UUID | None) -> None:
-    single_use.consume(_ONCE, token_id, until, led_to=led_to)
+    if not single_use.consume(_ONCE, token_id, until, led_to=led_to):
+        single_use.renew(_ONCE, token_id, until, led_to=led_to)  # the same form was sent within the last hour
 
 
 def _id_of(request: ApiRequest, word: str) -> UUID:
