@@ -30,7 +30,7 @@ def test_the_version_is_one() -> None:
 
 
 def test_the_packages_say_what_the_repository_says_of_a_licence() -> None:
-    """Without a LICENSE file each package grants no rights, as the README says; with one none of them says so."""
+    """Without a LICENSE file each package grants no rights, as the README says; with one each is under it."""
     python = [
         tomllib.loads((ROOT / name).read_text(encoding="utf-8"))["project"]
         for name in ("pyproject.toml", "clients/python/pyproject.toml")
