@@ -64,7 +64,10 @@ def test_the_changelog_goes_backwards() -> None:
 def test_what_the_texts_name_is_there(name: str) -> None:
     """Each target of make, each file and each command that they tell people to use exists."""
     text = re.sub(r"https?://\S+", "", (ROOT / name).read_text(encoding="utf-8"))
-    targets = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    programs = re.search(r"^LAB_PROGRAMS := (.+)$", makefile, re.MULTILINE)
+    assert programs
+    targets = {*re.findall(r"^([a-z0-9-]+):", makefile, re.MULTILINE), *programs.group(1).split()}
     assert set(re.findall(r"(?:`|^)make ([a-z0-9-]+)", text, re.MULTILINE)) <= targets
     files = set(re.findall(r"(?<![\w./-])[\w.-]+(?:/[\w.-]+)+\.(?:py|md|txt|json|example)\b", text))
     assert {file for file in files - WRITTEN if not (ROOT / file).is_file()} == set()
