@@ -21,11 +21,14 @@ from accounts.organizations.signals import membership_changed
 from accounts.users import queries as user_queries
 from accounts.users.models import User
 from ironauth.infrastructure.core.errors import NotFound
+from ironauth.infrastructure.core.ids import new_id
 
 NO_PERSON: Final = "There is no active user with this id."
 
 
-def create(*, name: str, slug: str, owner_id: uuid.UUID, actor_id: uuid.UUID) -> MembershipRow:
+def create(
+    *, name: str, slug: str, owner_id: uuid.UUID, actor_id: uuid.UUID, organization_id: uuid.UUID | None = None
+) -> MembershipRow:
     """Make an organisation with its first owner.
 
     Args:
@@ -33,6 +36,7 @@ def create(*, name: str, slug: str, owner_id: uuid.UUID, actor_id: uuid.UUID) ->
         slug: Its short name.
         owner_id: The person; locked until the transaction ends, so that nobody makes two at once beyond the limit.
         actor_id: Who makes it: that person, a member of staff, or a machine.
+        organization_id: The id that it gets; None for a new one.
 
     Raises:
         NotFound: There is no such active person.
@@ -43,7 +47,7 @@ def create(*, name: str, slug: str, owner_id: uuid.UUID, actor_id: uuid.UUID) ->
     owned = Membership.objects.filter(user_id=owner_id, role=roles.Role.OWNER).count()
     if owned >= rules.MOST_OWNED:
         raise TooManyOrganizations
-    row = Organization(name=name, slug=slug)
+    row = Organization(id=organization_id or new_id(), name=name, slug=slug)
     row.save(force_insert=True)
     made = _insert(row, owner_id, roles.Role.OWNER)
     facts = {"organization": str(row.pk), "role": made.role}

@@ -11,9 +11,11 @@ from accounts.invitations.errors import InvalidInvitation, InvitationExists
 from accounts.lockout import rate_limits
 from accounts.organizations import queries, rules, units
 from accounts.organizations.errors import AlreadyMember
+from accounts.organizations.offers import queries as offers
 from accounts.organizations.outputs import MemberOut, MembershipRow, OrganizationInvitationOut, OwnOrganizationOut
 from accounts.organizations.roles import Act
 from ironauth.infrastructure.api.paging import Page
+from ironauth.infrastructure.core.ids import new_id
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.telemetry.logs import get_logger
 
@@ -55,18 +57,22 @@ async def members(*, actor_id: uuid.UUID, organization_id: uuid.UUID, filters: M
     return await database().read(units.members, actor_id=actor_id, organization_id=organization_id, filters=filters)
 
 
-async def create_organization(*, user_id: uuid.UUID, name: str) -> MembershipRow:
-    """Make an organisation, whose owner its maker is; return their membership.
+async def make_by_click(*, user_id: uuid.UUID, name: str, click: uuid.UUID) -> uuid.UUID:
+    """Make an organisation, whose owner its maker is; return its id, or of a second click the id of the first one's.
 
     Args:
         user_id: The person.
         name: As it is shown, in its standard form.
+        click: What the request of the form is known by (``second_clicks``).
 
     Raises:
         DomainError: What ``make_own`` raises.
     """
-    made = await make_own(user_id=user_id, name=name)
-    return MembershipRow(made.id, made.name, made.slug, made.role, made.since)
+    made = new_id()
+    led_to = await database().write(offers.make_by_click, user_id=user_id, name=name, organization_id=made, click=click)
+    if led_to == made:
+        get_logger().info("organization_created", organization=str(made), by=str(user_id))
+    return led_to
 
 
 async def make_own(*, user_id: uuid.UUID, name: str) -> OwnOrganizationOut:

@@ -90,12 +90,13 @@ def members(*, actor_id: uuid.UUID, organization_id: uuid.UUID, filters: Mapping
     return queries.members_page(organization_id, filters)
 
 
-def create_organization(*, user_id: uuid.UUID, name: str) -> MembershipRow:
+def create_organization(*, user_id: uuid.UUID, name: str, organization_id: uuid.UUID | None = None) -> MembershipRow:
     """Make an organisation, whose owner its maker is.
 
     Args:
         user_id: The person.
         name: As it is shown, in its standard form.
+        organization_id: The id that it gets; None for a new one.
 
     Raises:
         OrganizationsByStaff: People make none here.
@@ -103,10 +104,11 @@ def create_organization(*, user_id: uuid.UUID, name: str) -> MembershipRow:
         TooManyOrganizations: They own, or are a member of, as many as anybody may.
     """
     rules.require_anybody_creates()
-    return changes.create(name=name, slug=rules.new_slug(name), owner_id=user_id, actor_id=user_id)
+    said = {"name": name, "slug": rules.new_slug(name)}
+    return changes.create(**said, owner_id=user_id, actor_id=user_id, organization_id=organization_id)
 
 
-def make_own(*, user_id: uuid.UUID, name: str) -> OwnOrganizationOut:
+def make_own(*, user_id: uuid.UUID, name: str, organization_id: uuid.UUID | None = None) -> OwnOrganizationOut:
     """Do as ``create_organization``, and return what leaves: what a repeated request is answered with.
 
     Only for a proved address: who has none may be a stranger, and would write to others in the name of this service.
@@ -114,6 +116,7 @@ def make_own(*, user_id: uuid.UUID, name: str) -> OwnOrganizationOut:
     Args:
         user_id: The person.
         name: As it is shown, in its standard form.
+        organization_id: The id that it gets; None for a new one.
 
     Raises:
         EmailNotVerified: Nobody has proved the address of the account.
@@ -122,7 +125,7 @@ def make_own(*, user_id: uuid.UUID, name: str) -> OwnOrganizationOut:
     rules.require_anybody_creates()
     if user_rules.locked(user_id).email_verified_at is None:
         raise EmailNotVerified
-    return own_out(create_organization(user_id=user_id, name=name))
+    return own_out(create_organization(user_id=user_id, name=name, organization_id=organization_id))
 
 
 def rename_organization(*, actor_id: uuid.UUID, organization_id: uuid.UUID, name: str) -> MembershipRow:

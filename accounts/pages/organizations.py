@@ -225,12 +225,8 @@ class OrganizationsPage(OrganizationPage):
     async def create(self, request: ApiRequest, person: UUID) -> str:
         """Make an organisation, and go to its page; the second of two clicks makes no other one."""
         data = await self.validated(request, OrganizationInput)
-        first = await second_clicks.first_of(request, looks_once=True)
-        if first is not None and first.led_to is not None:
-            return address_of(first.led_to)
-        made = await services.create_organization(user_id=person, name=data["name"])
-        await second_clicks.note(request, led_to=made.organization_id)
-        return address_of(made.organization_id)
+        click = second_clicks.click_of(request)
+        return address_of(await services.make_by_click(user_id=person, name=data["name"], click=click))
 
     async def accept(self, request: ApiRequest, person: UUID) -> str:
         """Become a member, and go to the page of the organisation."""

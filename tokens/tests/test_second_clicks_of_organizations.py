@@ -1,10 +1,13 @@
 """Forms of the pages of organisations that one double click sends twice: each is done once, and nothing is refused."""
 
+import asyncio
+
 import httpx
 import pytest
 
 from accounts.audit.models import AuditEvent
 from accounts.invitations.models import Invitation
+from accounts.organizations import rules
 from accounts.organizations.models import Organization
 from accounts.users.models import User
 from ironauth.infrastructure.core import clock
@@ -12,7 +15,7 @@ from ironauth.infrastructure.http.second_clicks import WITHIN_S
 from tokens.tests.test_organization_pages import HERE, ROW, after, ann, fields_of, made
 
 __all__ = ["ann"]
-pytestmark = [pytest.mark.django_db(transaction=True)]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
 
 
 async def twice(api: httpx.AsyncClient, path: str, act: str, **typed: str) -> list[httpx.Response]:
@@ -31,6 +34,32 @@ async def test_one_organisation_is_made(api: httpx.AsyncClient, ann: User) -> No
     with clock.shifted(WITHIN_S + 1):
         await twice(api, ROW, "create", name="Acme")
     assert await Organization.objects.acount() == 3
+
+
+@pytest.mark.parametrize("gap_ms", [0, 10])
+async def test_two_at_once_make_one(api: httpx.AsyncClient, ann: User, gap_ms: int) -> None:
+    """Also while the first request is under way; both lead to the organisation, and one event is left."""
+    form = {**fields_of(await api.get(ROW, headers=HERE), "create"), "name": "Acme"}
+
+    async def click(after_ms: int) -> httpx.Response:
+        await asyncio.sleep(after_ms / 1_000)
+        return await api.post(ROW, data=form, headers=HERE)
+
+    first, second = await asyncio.gather(click(0), click(gap_ms))
+    one = await Organization.objects.aget()
+    assert first.headers["Location"] == second.headers["Location"] == f"{ROW}/{one.pk}?done=create"
+    assert await AuditEvent.objects.filter(event="organization_created").acount() == 1
+
+
+async def test_a_refused_one_can_be_made(api: httpx.AsyncClient, ann: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same form makes it at once, when what refused it is over."""
+    form = {**fields_of(await api.get(ROW, headers=HERE), "create"), "name": "Acme"}
+    with monkeypatch.context() as less:
+        less.setattr(rules, "MOST_OWNED", 0)
+        refused = await asyncio.gather(*(api.post(ROW, data=form, headers=HERE) for _ in range(2)))
+        assert {one.status_code for one in refused} == {409}
+    assert (await api.post(ROW, data=form, headers=HERE)).status_code == 303
+    assert await Organization.objects.acount() == 1
 
 
 async def test_one_invitation_is_sent_and_withdrawn(api: httpx.AsyncClient, ann: User) -> None:

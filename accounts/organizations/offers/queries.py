@@ -1,4 +1,4 @@
-"""What the pages of a person's organisations ask for: one member, and the invitations that wait for the person.
+"""What the pages of a person's organisations ask for: a new one, one member, and the invitations to the person.
 
 Of somebody who is signed in the proved address stands for the link of the message.
 """
@@ -14,11 +14,12 @@ from accounts.organizations import changes, queries, rules
 from accounts.organizations.models import Membership
 from accounts.organizations.outputs import MemberOut, MembershipRow
 from accounts.organizations.roles import Act
-from accounts.organizations.units import require
+from accounts.organizations.units import make_own, require
 from accounts.users import rules as user_rules
 from accounts.users.models import User
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.errors import NotFound
+from ironauth.infrastructure.http import second_clicks
 
 
 def member(*, actor_id: uuid.UUID, organization_id: uuid.UUID, user_id: uuid.UUID) -> MemberOut:
@@ -65,6 +66,24 @@ def waiting_for(user_id: uuid.UUID) -> list[Offer]:
         for row in rows
         if row.organization is not None
     ]
+
+
+def make_by_click(*, user_id: uuid.UUID, name: str, organization_id: uuid.UUID, click: uuid.UUID) -> uuid.UUID:
+    """Make an organisation, where the first of two clicks has not made it; return the id of the one there is then.
+
+    Args:
+        user_id: The person.
+        name: As it is shown, in its standard form.
+        organization_id: The id that a new one gets.
+        click: What the request of the form is known by.
+
+    Raises:
+        DomainError: What ``units.make_own`` raises.
+    """
+    led_to = second_clicks.claim(click, organization_id)
+    if led_to == organization_id:
+        make_own(user_id=user_id, name=name, organization_id=organization_id)
+    return led_to
 
 
 def accept(*, user_id: uuid.UUID, invitation_id: uuid.UUID) -> MembershipRow:

@@ -33,8 +33,10 @@ def consume(purpose: str, token_id: UUID, expires_at: int, *, led_to: UUID | Non
     return _INSERT.run(key=_key(purpose, token_id), expires_at=expires_at, led_to=led_to) > 0
 
 
-def renew(purpose: str, token_id: UUID, expires_at: int, *, led_to: UUID | None = None) -> None:
+def renew(purpose: str, token_id: UUID, expires_at: int, *, led_to: UUID | None = None) -> bool:
     """Have a use that has expired, and is not purged yet, count as one of now; any other stays. One query.
+
+    Of several at once one gets True, as of ``consume``.
 
     Args:
         purpose: As of ``consume``.
@@ -43,7 +45,7 @@ def renew(purpose: str, token_id: UUID, expires_at: int, *, led_to: UUID | None 
         led_to: As of ``consume``.
     """
     old = UsedOnce.objects.filter(pk=_key(purpose, token_id), expires_at__lte=int(clock.unix()))
-    old.update(expires_at=expires_at, led_to=led_to)
+    return old.update(expires_at=expires_at, led_to=led_to) > 0
 
 
 def uses_of(purpose: str, token_ids: Sequence[UUID]) -> dict[UUID, UUID | None]:

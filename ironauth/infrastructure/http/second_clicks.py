@@ -54,7 +54,7 @@ async def note(request: ApiRequest, word: str = "", *, led_to: UUID | None = Non
         return
     until = int(clock.unix()) + WITHIN_S
     with suppress(Unavailable):
-        await database().write_autocommit(_note, _id_of(request, word), until, led_to)
+        await database().write_autocommit(_note, click_of(request, word), until, led_to)
 
 
 async def first_of(request: ApiRequest, *words: str, looks_once: bool = False) -> First | None:
@@ -67,7 +67,7 @@ async def first_of(request: ApiRequest, *words: str, looks_once: bool = False) -
     """
     if request.method != "POST":
         return None
-    ids = {_id_of(request, word): word for word in words or ("",)}
+    ids = {click_of(request, word): word for word in words or ("",)}
     for wait_s in _WAITS_S[:1] if looks_once else _WAITS_S:
         if wait_s:
             await asyncio.sleep(wait_s)
@@ -76,13 +76,38 @@ async def first_of(request: ApiRequest, *words: str, looks_once: bool = False) -
     return None
 
 
-def _note(token_id: UUID, until: int, led_to: UUID | None) -> None:
-    if not single_use.consume(_ONCE, token_id, until, led_to=led_to):
-        single_use.renew(_ONCE, token_id, until, led_to=led_to)  # the same form was sent within the last hour
+def claim(click: UUID, led_to: UUID) -> UUID:
+    """Note what a click leads to before that is done, in the same unit of work; return what it does lead to.
+
+    Of two clicks at once the later one waits for the commit of the other. Where the act is refused, its rollback takes
+    the note back, and the later one may do it. Synchronous; 1 query, 2 for a form of the hour before, 3 for a second
+    click.
+
+    Args:
+        click: Of ``click_of``.
+        led_to: What the act is going to make.
+
+    Returns:
+        ``led_to``, where it is to be made; what the first click has made, where this one is the second.
+    """
+    if _note(click, int(clock.unix()) + WITHIN_S, led_to):
+        return led_to
+    return single_use.uses_of(_ONCE, [click]).get(click) or led_to
 
 
-def _id_of(request: ApiRequest, word: str) -> UUID:
-    """Return what a request is known by. Each part says where it ends."""
+def _note(token_id: UUID, until: int, led_to: UUID | None) -> bool:
+    """Note a click; return whether it was the first. The same form may have been sent within the last hour."""
+    said = (_ONCE, token_id, until)
+    return single_use.consume(*said, led_to=led_to) or single_use.renew(*said, led_to=led_to)
+
+
+def click_of(request: ApiRequest, word: str = "") -> UUID:
+    """Return what a request is known by. Each part says where it ends.
+
+    Args:
+        request: The request of a form.
+        word: What is done, where a form may do one thing or another.
+    """
     data: Any = request.data
     fields = sorted((name, value) for name in data for value in data.getlist(name))
     where = (word, request.get_full_path(), client_context.browser_of(request))

@@ -362,10 +362,10 @@ def test_each_part_of_a_form_says_where_it_ends() -> None:
     seen = set()
     forms = ("a=bc", "ab=c", "a=b&c=", "a=&b=c", "a=b&a=c")
     for fields in forms:
-        seen.add(second_clicks._id_of(_request(fields), ""))
-    seen.add(second_clicks._id_of(_request("a=bc"), "word"))
-    seen.add(second_clicks._id_of(_request("a=bc", path="/elsewhere"), ""))
-    seen.add(second_clicks._id_of(_request("a=bc", browser="b" * 43), ""))
+        seen.add(second_clicks.click_of(_request(fields), ""))
+    seen.add(second_clicks.click_of(_request("a=bc"), "word"))
+    seen.add(second_clicks.click_of(_request("a=bc", path="/elsewhere"), ""))
+    seen.add(second_clicks.click_of(_request("a=bc", browser="b" * 43), ""))
     assert len(seen) == len(forms) + 3
 
 
