@@ -131,6 +131,17 @@ class Client(msgspec.Struct, frozen=True):
         """What its profile demands of its requests."""
         return PROFILES[self.profile]
 
+    def grace_s(self, *, proved: bool = False) -> int:
+        """Return for how many seconds a former refresh token of it works, where the setting says less.
+
+        What its profile says is for tokens that are bound to a key: a thief of another one is found out sooner.
+
+        Args:
+            proved: Whether a key, or a certificate, was shown. A client that always has to is taken at its word.
+        """
+        bound = proved or self.certificate_bound or self.dpop == OAuthClient.Policy.REQUIRED
+        return self.rules.grace_s if bound else 0
+
     def may_have(self, scope: str) -> bool:
         """Return whether every scope of this text is one that the client may have, at whichever API."""
         return scope_set(scope) <= self.scopes | self.api_scopes

@@ -117,7 +117,7 @@ async def by_refresh_token(asked: TokenRequest) -> TokenResponse:
             organization,
         ),
         idle_s=client.session_idle_s,
-        grace_s=client.rules.grace_s if asked.thumbprint else 0,
+        grace_s=client.grace_s(proved=bool(asked.thumbprint)),
         jkt=asked.thumbprint,
     )
     event = log.warning if rotation.outcome is Outcome.REUSE else log.info

@@ -193,7 +193,7 @@ def _username(user: UserOut, scopes: AbstractSet[str]) -> str:
 
 async def _of_refresh_token(parsed: ParsedRefreshToken, caller: Client) -> Introspection | None:
     """Return what a refresh token that would be accepted now stands for, to its own client alone."""
-    session = await database().read(refresh_queries.usable, parsed=parsed)
+    session = await database().read(refresh_queries.usable, parsed=parsed, grace_s=caller.grace_s())
     if session is None or session.client_id != caller.client_id:
         return None
     scopes = scope_set(caller.allowed_of(session.scope))

@@ -37,13 +37,18 @@ class Outcome(enum.StrEnum):
     FORGED = "forged"  # the session exists, but this server did not make the token
 
 
-def usable(*, parsed: ParsedRefreshToken) -> StoredSession | None:
-    """Return the session that a refresh token would be accepted for now, None for any other token. 1 query."""
+def usable(*, parsed: ParsedRefreshToken, grace_s: int = 0) -> StoredSession | None:
+    """Return the session that a refresh token would be accepted for now, None for any other token. 1 query.
+
+    Args:
+        parsed: The token.
+        grace_s: Seconds for which the predecessor of the newest token still works, where the setting says less.
+    """
     session = session_queries.find(parsed.session_id)
     if session is None or refusal_of(session, parsed, session.client_id) is not None:
         return None
     is_current = parsed.generation == session.generation
-    return session if is_current or in_grace(session, parsed, clock.now()) else None
+    return session if is_current or in_grace(session, parsed, clock.now(), grace_s) else None
 
 
 def kept(*, parsed: ParsedRefreshToken) -> OpenedSession | None:

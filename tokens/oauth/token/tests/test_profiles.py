@@ -44,12 +44,16 @@ async def bound(party: Party, member: dict[str, Any], key: ECKey) -> str:
 async def test_the_former_refresh_token_of_a_bound_client(
     wiki: Party, member: dict[str, Any], still_clock: float, profile: str, after: int, status: int
 ) -> None:
-    """FAPI 2.0 §5.3.2.1: a client that lost the answer asks again within a minute, and gets the same successor."""
+    """FAPI 2.0 §5.3.2.1: a client that lost the answer asks again within a minute, and gets the same successor.
+
+    Introspection says the same of it (RFC 7662 §2.2), though the client proves no key there.
+    """
     await changed(wiki, profile=profile, dpop="required")
     key = new_key()
     former = await bound(wiki, member, key)
     newest = (await with_proof(wiki, key).refresh(former)).json()["refresh_token"]
     with clock.shifted(after):
+        assert (await wiki.introspect(former))["active"] is (status == 200)
         answer = await with_proof(wiki, key).refresh(former)
         assert answer.status_code == status
         if status == 200:
@@ -61,6 +65,7 @@ async def test_the_minute_is_for_bound_tokens(wiki: Party, tokens: dict[str, Any
     await changed(wiki, profile="fapi2")
     await wiki.refresh(tokens["refresh_token"])
     with clock.shifted(30):
+        assert not (await wiki.introspect(tokens["refresh_token"]))["active"]
         assert (await wiki.refresh(tokens["refresh_token"])).status_code == 400
 
 
