@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from ironauth.infrastructure.core.errors import FieldError
-from tokens.clients.keys import ALGORITHMS
+from tokens.clients.keys import can_sign, problem_of
 from tokens.clients.models import OAuthClient
 from tokens.protocol import PROOF_ALGORITHMS, GrantType
 
@@ -68,18 +68,11 @@ def _only_https(client: OAuthClient) -> bool:
 
 
 def _has_key_for(algorithms: frozenset[str]) -> Callable[[OAuthClient], bool]:
-    """Return whether a client has a key that can sign by one of these; of no keys at all other rules speak."""
+    """Return whether a client has a key that can sign by one of these; other rules speak of no set, or a bad one."""
 
     def has(client: OAuthClient) -> bool:
-        keys = client.jwks.get("keys") if isinstance(client.jwks, dict) else None
-        if not isinstance(keys, list):
-            return True
-        return any(
-            algorithms & ALGORITHMS.get((key.get("kty", ""), key.get("crv", "")), frozenset())
-            and key.get("alg", "PS256") in algorithms
-            for key in keys
-            if isinstance(key, dict)
-        )
+        jwks = client.jwks
+        return jwks is None or problem_of(jwks) is not None or any(can_sign(jwks, alg) for alg in algorithms)
 
     return has
 
