@@ -307,9 +307,7 @@ def _remember_and_issue(
     allows = not client.trusted or "consent" in request.prompt or bool(request.details)
     if allows and not sso_session.hold(session):
         return Decision(Step.SIGN_IN)
-    if allows and client.document_url:
-        documents.keep(client)
-    decision = _issue(request, client, session, again=again)
+    decision = _issue(request, client, session, again=again, keeps=allows)
     if allows and decision.step is Step.CODE:
         given, types = consents.given(request.scope, request.resources), [one.type for one in request.details]
         whose = {"user_id": session.account.id, "client_id": client.id, "session_id": session.id}
@@ -317,12 +315,14 @@ def _remember_and_issue(
     return decision
 
 
-def _issue(request: AuthorizationRequest, client: Client, session: StoredSession, *, again: bool = False) -> Decision:
+def _issue(
+    request: AuthorizationRequest, client: Client, session: StoredSession, *, again: bool = False, keeps: bool = False
+) -> Decision:
     """Return the code of a request that nothing stands in the way of. 1 query, 2 once a minute, 2 more if pushed.
 
     1 more where it names an organization: whether the person belongs there is asked once the client may know it.
     ``again``: the same form has got one just before. Nobody may have seen that, so this one takes its place (RFC 9126
-    §4 lets a person send a page again).
+    §4 lets a person send a page again). ``keeps``: what its document says of the client is stored, if it has one.
     """
     organization = organizations.named(session.account.id, request.organization) if request.organization else None
     if request.organization and organization is None:
@@ -331,6 +331,8 @@ def _issue(request: AuthorizationRequest, client: Client, session: StoredSession
         codes.withdraw(client_id=client.id, user_id=session.account.id, code_challenge=request.code_challenge)
     if request.pushed and not _finish(request.pushed) and not again:
         return Decision(Step.FINISHED)
+    if keeps and client.document_url:
+        documents.keep(client)
     sso_session.touch(session)
     about_to_commit()
     code = codes.issue(
