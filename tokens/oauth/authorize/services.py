@@ -311,7 +311,7 @@ def _remember_and_issue(
     if allows and decision.step is Step.CODE:
         given, types = consents.given(request.scope, request.resources), [one.type for one in request.details]
         whose = {"user_id": session.account.id, "client_id": client.id, "session_id": session.id}
-        consents.remember(**whose, given=given, details=types)
+        consents.remember(**whose, given=given, details=types, again=again)
     return decision
 
 

@@ -38,12 +38,17 @@ class Allowed(NamedTuple):
             scope: What a request asks for.
             resources: The APIs that it names; none for this server's own audience.
         """
-        if not resources:
-            return scope_set(scope) <= scope_set(self.scope)
-        asked = given(scope, resources)
-        before = {name: scope_set(text) for name, text in self.resources.items()}
-        return scope_set(asked.scope) <= scope_set(self.scope) and all(
-            name in before and scope_set(text) <= before[name] for name, text in asked.resources.items()
+        return self.has(given(scope, resources))
+
+    def has(self, other: "Allowed") -> bool:
+        """Return whether all of another one is in it.
+
+        Args:
+            other: What is asked for, or allowed.
+        """
+        mine = {name: scope_set(text) for name, text in self.resources.items()}
+        return scope_set(other.scope) <= scope_set(self.scope) and all(
+            name in mine and scope_set(text) <= mine[name] for name, text in other.resources.items()
         )
 
 
@@ -71,7 +76,15 @@ def allowed(*, user_id: UUID, client_id: UUID) -> Allowed:
     return Allowed(*found) if found is not None else Allowed()
 
 
-def remember(*, user_id: UUID, client_id: UUID, given: Allowed, session_id: UUID, details: Sequence[str] = ()) -> None:
+def remember(
+    *,
+    user_id: UUID,
+    client_id: UUID,
+    given: Allowed,
+    session_id: UUID,
+    details: Sequence[str] = (),
+    again: bool = False,
+) -> None:
     """Note that the person has just allowed the client this, in addition to what they have allowed before.
 
     3 queries, and a savepoint for the first time. Of two at once, in two tabs, one waits for the other: the second adds
@@ -83,6 +96,7 @@ def remember(*, user_id: UUID, client_id: UUID, given: Allowed, session_id: UUID
         given: What was allowed.
         session_id: The SSO session it is done in.
         details: The types of authorization details that were allowed; they are asked for each time.
+        again: Whether the same form has allowed it just before: that is one event, unless it was taken back meanwhile.
     """
     now = clock.now()
     row, new = Consent.objects.select_for_update().get_or_create(
@@ -90,11 +104,14 @@ def remember(*, user_id: UUID, client_id: UUID, given: Allowed, session_id: UUID
         client_id=client_id,
         defaults={"scope": given.scope, "resources": dict(given.resources), "created_at": now, "updated_at": now},
     )
+    told_before = again and not new and Allowed(row.scope, row.resources).has(given)
     if not new:
         row.scope = _with(row.scope, given.scope)
         row.resources = {**row.resources, **{n: _with(row.resources.get(n, ""), s) for n, s in given.resources.items()}}
         row.updated_at = now
         row.save(update_fields=["scope", "resources", "updated_at"])
+    if told_before:
+        return
     scopes = scope_set(" ".join((given.scope, *given.resources.values())))
     told: dict[str, object] = {"client": str(client_id), "scope": sorted(scopes)}
     if given.resources:

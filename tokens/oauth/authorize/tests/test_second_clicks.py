@@ -1,6 +1,7 @@
 """A form that is sent twice within seconds: the second answer leads where the first one led, and to nothing more."""
 
 import asyncio
+import uuid
 from datetime import timedelta
 from typing import Any
 
@@ -11,6 +12,7 @@ from django.db.models import F
 from django.http import QueryDict
 from pytest_django import Settings
 
+from accounts.audit.models import AuditEvent
 from accounts.users.models import User
 from conftest import PASSWORD
 from ironauth.infrastructure.core import clock
@@ -23,6 +25,7 @@ from tokens.oauth.authorize.tests.test_email_link import LINK, ask
 from tokens.oauth.authorize.tests.test_pushed_requests import Party, pushed
 from tokens.oauth.authorize.tests.test_reset_pages import NEW, RESET, forgot, link_of
 from tokens.oauth.authorize.tests.test_verify_link import CODE, CODE_LINE, message, sign_up
+from tokens.oauth.consent import units as consents
 from tokens.oauth.models import AuthorizationCode
 from tokens.oauth.tests.material import REDIRECT_URI, make_client
 from tokens.oauth.tests.walk import (
@@ -307,12 +310,23 @@ async def test_a_yes_to_a_pushed_request(api: httpx.AsyncClient, stranger: Party
     page, sent = await asked(api, stranger, member)
     first, second = [answered(await say(api, page, "allow"))["code"] for _ in range(2)]
     assert await AuthorizationCode.objects.acount() == 1
+    assert await AuditEvent.objects.filter(event="consent_given").acount() == 1
     assert (await redeemed(api, stranger, first)).json()["error"] == "invalid_grant"
     assert (await redeemed(api, stranger, second)).status_code == 200
     assert is_page(await say(api, page, "deny"), 400, "was used before")
     assert is_page(await api.get(AUTHORIZE, params=sent), 400, "was used before")
     with clock.shifted(WITHIN_S):
         assert is_page(await say(api, page, "allow"), 400, "was used before")
+
+
+async def test_a_yes_that_was_taken_back_between(api: httpx.AsyncClient, stranger: Party, member: Member) -> None:
+    """The second click is another consent then, and the trail has both."""
+    page, _ = await asked(api, stranger, member)
+    assert answered(await say(api, page, "allow"))["code"]
+    whose = {"user_id": uuid.UUID(member["id"]), "client_id": stranger[0].pk}
+    assert await sync_to_async(consents.revoke)(**whose)
+    assert answered(await say(api, page, "allow"))["code"]
+    assert await AuditEvent.objects.filter(event="consent_given").acount() == 2
 
 
 async def test_a_no_to_a_pushed_request(api: httpx.AsyncClient, stranger: Party, member: Member) -> None:
