@@ -16,8 +16,8 @@ from tokens.keys.store import key_store
 
 #: Seconds an authorization response is good for (JARM §2.1 recommends 10 minutes at most): it is looked at once.
 LIFE_S: Final = 600
-#: JARM names no ``typ``, and Nimbus takes none but JWT. That of ID tokens would let one of these be taken for a hint,
-#: and whatever else this server reads has one: so these have none.
+#: JARM names no ``typ``, and Nimbus takes none but JWT. That is the one of ID tokens, whose hints have to have it. A
+#: client's assertion or request object without a ``typ`` counts as JWT: what keeps these apart is ``iss``, the server.
 RESPONSE_TYPE: Final = ""
 INTROSPECTION_TYPE: Final = "token-introspection+jwt"
 INTROSPECTION_MEDIA: Final = f"application/{INTROSPECTION_TYPE}"

@@ -58,6 +58,8 @@ async def everything(api: httpx.AsyncClient, member: Member, pair: Pair, signing
         client=client, user_id=uuid.UUID(member["id"]), session_id=uuid.uuid4()
     )
     kinds["code"] = answered(await authorize(api, row, scope=SCOPE))["code"]
+    answer = answered(await authorize(api, row, scope=SCOPE, response_mode="jwt", prompt="none"))
+    kinds["authorization response"] = answer["response"]
     kinds["client secret"] = secret
     kinds["cookie"] = api.cookies["sso"]
     return Everything(row, secret, kinds)

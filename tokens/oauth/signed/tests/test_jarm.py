@@ -8,10 +8,14 @@ from asgiref.sync import sync_to_async
 
 from ironauth.infrastructure.core import clock
 from tokens.access import codec
+from tokens.clients import assertion
 from tokens.clients.models import OAuthClient
+from tokens.clients.registry import find
+from tokens.errors import InvalidToken
 from tokens.keys.key_set import Family
 from tokens.keys.store import key_store
 from tokens.keys.units import create_first_keys
+from tokens.oauth.signed import request_objects
 from tokens.oauth.signed.responses import RESPONSE_TYPE
 from tokens.oauth.signed.tests.material import read
 from tokens.oauth.tests.material import REDIRECT_URI, make_client
@@ -22,8 +26,10 @@ from tokens.oauth.tests.walk import (
     by_password,
     form_to,
     is_page,
+    request_of,
     say,
 )
+from tokens.protocol import TOKEN_PATH
 from tokens.tests.browser import Member
 
 pytestmark = [
@@ -110,10 +116,38 @@ async def test_modes_that_there_are_not(api: httpx.AsyncClient, client: OAuthCli
 
 
 async def test_a_response_is_no_other_token(api: httpx.AsyncClient, client: OAuthClient, member: Member) -> None:
-    """It opens no API, is no hint of a person and no assertion (RFC 8725 §3.11)."""
+    """It opens no API, and is no hint of a person (RFC 8725 §3.11)."""
     answer = answered(await authorize(api, client, response_mode="jwt", prompt="none"))
     text = answer["response"]
     opened = await api.get("/api/v1/access/me", headers={"Authorization": f"Bearer {text}"})
     assert opened.status_code == 401
     hinted = answered(await authorize(api, client, id_token_hint=text))
     assert hinted["error"] == "invalid_request"
+
+
+@pytest.mark.parametrize("prompt", ["none", "consent"])
+async def test_a_response_is_nothing_that_its_client_signs(
+    api: httpx.AsyncClient, signing_key: str, member: Member, prompt: str
+) -> None:
+    """A client that has this server's keys as its own cannot be spoken for by what the server tells it."""
+    jwks = (await api.get("/.well-known/jwks.json")).json()
+    fields = {"auth_method": "private_key_jwt", "jwks": jwks, "request_object_signing_alg": "EdDSA"}
+    ours = (await sync_to_async(make_client)(**fields))[0]
+    page = await authorize(api, ours, response_mode="jwt", prompt=prompt)
+    if prompt == "consent":
+        page = await say(api, await by_password(api, page, member["email"]), "allow")
+    text = answered(page)["response"]
+    assert assertion.is_signed_by(jwks, assertion.read_header(text, types=assertion.TYPES), text)
+    found = await find(str(ours.pk))
+    assert found is not None
+    with pytest.raises(assertion.AssertionRefused, match=r"^claims$"):
+        assertion.verified(text, client_id=found.public_id, jwks=jwks, profile=found.rules)
+    for by_address, cause in ((False, "claims"), (True, "client")):
+        with pytest.raises(InvalidToken) as refused:
+            request_objects.parameters_of(text, found, jwks, by_address=by_address)
+        assert refused.value.reason == cause
+    named = {"client_id": str(ours.pk), "client_assertion_type": assertion.TYPE, "client_assertion": text}
+    for path, form in ((TOKEN_PATH, {"grant_type": "client_credentials"}), ("/oauth/par", request_of(ours))):
+        answer = await api.post(path, data={**form, **named})
+        assert (answer.status_code, answer.json()["error"]) == (401, "invalid_client")
+    assert answered(await authorize(api, ours, request=text))["error"] == "invalid_request_object"
