@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from django.conf import settings
@@ -13,6 +13,9 @@ from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.test import TransactionTestCase
 from psycopg.pq import TransactionStatus
+
+#: Whether tests leave out none of their cases, as before a release: docs/security/tests.md.
+ALL_CASES: Final = os.environ.get("IRONAUTH_TEST_CASES") == "all"
 
 _patch = pytest.MonkeyPatch()
 

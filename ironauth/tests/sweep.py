@@ -12,6 +12,7 @@ from django.urls import URLPattern, URLResolver, get_resolver
 
 from ironauth.infrastructure.core.asgi_types import Application, Message
 from ironauth.pages import OPENAPI_FILE
+from ironauth.tests.cost_hooks import ALL_CASES
 
 #: RFC 9110 §9.3, RFC 5789, and one that nobody has defined.
 METHODS: Final = ("POST", "PUT", "PATCH", "DELETE", "GET", "HEAD", "OPTIONS", "BREW")
@@ -182,14 +183,15 @@ def form_fields(names: list[str], fixed: dict[str, str]) -> Iterator[Body]:
     """Yield forms in which one field has a hostile value; and all of them at once.
 
     Each field has each value once, by turns alone and beside ordinary values of the others: what a reader makes of a
-    value hardly depends on them, and half of the requests were for that. A field of ``fixed`` has the value there,
-    unless it is the hostile one.
+    value hardly depends on them, and half of the requests were for that (``ALL_CASES``: both). A field of ``fixed``
+    has the value there, unless it is the hostile one.
     """
     for turn, (label, value) in enumerate(HOSTILE.items()):
         for at, name in enumerate(names):
-            if (turn + at) % 2:
+            alone = (turn + at) % 2
+            if alone or ALL_CASES:
                 yield Body(f"{name} alone: {label}", FORM, urlencode({**fixed, name: value}).encode())
-            else:
+            if not alone or ALL_CASES:
                 given = {one: value if one == name else fixed.get(one, "1") for one in names}
                 yield Body(f"{name}: {label}", FORM, urlencode(given).encode())
         yield Body(f"every field: {label}", FORM, urlencode({**fixed, **dict.fromkeys(names, value)}).encode())
