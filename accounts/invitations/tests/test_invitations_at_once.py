@@ -66,7 +66,7 @@ def test_of_accepting_and_withdrawing_one_is_done(found: units.Invited) -> None:
 
 def test_of_accepting_and_declining_one_is_done(found: units.Invited) -> None:
     """There is an account, or the invitation is declined; never both, and one event says which."""
-    token = email_tokens.text(EmailToken.objects.get(pk=found.token_id))
+    token = email_tokens.text(EmailToken.objects.get())
     accept = partial(units.accept, invited=found, encoded=make_password(None), name="")
     assert outcomes_of(accept, partial(units.decline, token)) == ["InvalidInvitation", "done"]
     made = User.objects.filter(email_key="ida@example.com").exists()
@@ -78,7 +78,7 @@ def test_of_accepting_and_declining_one_is_done(found: units.Invited) -> None:
 
 def test_of_many_who_decline_one_does(found: units.Invited) -> None:
     """The others find the link of no use; one event is left."""
-    decline = partial(units.decline, email_tokens.text(EmailToken.objects.get(pk=found.token_id)))
+    decline = partial(units.decline, email_tokens.text(EmailToken.objects.get()))
     assert outcomes_of(*[decline] * AT_ONCE) == ["InvalidInvitation"] * (AT_ONCE - 1) + ["done"]
     assert AuditEvent.objects.filter(event="invitation_declined").count() == 1
 

@@ -40,8 +40,8 @@ def one_thread(settings: Settings) -> HashPool:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Wait until it holds, five seconds at most."""
-    for _ in range(1_000):
+    """Wait until it holds, 20 seconds at most."""
+    for _ in range(4_000):
         if condition():
             return
         await asyncio.sleep(0.005)
