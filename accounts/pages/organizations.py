@@ -93,6 +93,8 @@ class OrganizationPage(ProvingPage):
     acts: ClassVar[Mapping[str, str]]
     #: Those that want a proof of the last ten minutes.
     proved: ClassVar[frozenset[str]] = frozenset()
+    #: The organisation that an act has led to, for the second of two clicks; None for the page itself.
+    led_to: UUID | None = None
 
     async def initial(self, request: ApiRequest, *args: Any, **kwargs: Any) -> None:
         """Know the person; where there are no organisations there is no such page."""
@@ -129,7 +131,7 @@ class OrganizationPage(ProvingPage):
         except DomainError as error:
             return await self._refused(request, name, error, at)
         if name in ONCE:
-            await second_clicks.note(request)
+            await second_clicks.note(request, led_to=self.led_to)
         return see_other(f"{address}?{urlencode({'done': name})}")
 
     async def _unproved(self, request: ApiRequest, name: str, at: Mapping[str, UUID]) -> HttpResponse | None:
@@ -154,8 +156,9 @@ class OrganizationPage(ProvingPage):
 
         The second of two clicks is led on: what refuses it is what the first one has done.
         """
-        if name in ONCE and await second_clicks.first_of(request) is not None:
-            return see_other(f"{request.path}?{urlencode({'done': name})}")
+        if name in ONCE and (first := await second_clicks.first_of(request)) is not None:
+            address = request.path if first.led_to is None else address_of(first.led_to)
+            return see_other(f"{address}?{urlencode({'done': name})}")
         errors: dict[str, list[str]] = {}
         for one in error.errors:
             errors.setdefault(one.field, []).append(one.message)
@@ -236,7 +239,8 @@ class OrganizationsPage(OrganizationPage):
         except IntegrityError as error:  # staff have made them a member at this moment
             raise AlreadyMember from error
         get_logger().info("organization_joined", organization=str(joined.organization_id), user_id=str(person))
-        return address_of(joined.organization_id)
+        self.led_to = joined.organization_id
+        return address_of(self.led_to)
 
     async def decline(self, request: ApiRequest, person: UUID) -> str:
         """End an invitation, and stay here."""

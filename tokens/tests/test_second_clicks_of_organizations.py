@@ -12,7 +12,7 @@ from accounts.organizations.models import Organization
 from accounts.users.models import User
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.http.second_clicks import WITHIN_S
-from tokens.tests.test_organization_pages import HERE, ROW, after, ann, fields_of, made
+from tokens.tests.test_organization_pages import HERE, ROW, after, ann, fields_of, invited_by_owner, made
 
 __all__ = ["ann"]
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
@@ -72,6 +72,19 @@ async def test_one_invitation_is_sent_and_withdrawn(api: httpx.AsyncClient, ann:
         assert "bob@example.com" not in page.text
     events = AuditEvent.objects.filter(event__startswith="member_invit").order_by("pk")
     assert [one.event async for one in events] == ["member_invited", "member_invitation_withdrawn"]
+
+
+@pytest.mark.parametrize("act", ["accept", "decline"])
+async def test_one_answer_is_given(api: httpx.AsyncClient, ann: User, act: str) -> None:
+    """Both clicks lead to the organisation that was joined, or stay at the list; one event is left."""
+    await invited_by_owner(ann)
+    organization = await Organization.objects.aget()
+    form = fields_of(await api.get(ROW, headers=HERE), act)
+    first, second = [await api.post(ROW, data=form, headers=HERE) for _ in range(2)]
+    there = f"{ROW}/{organization.pk}" if act == "accept" else ROW
+    assert first.headers["Location"] == second.headers["Location"] == f"{there}?done={act}"
+    events = AuditEvent.objects.filter(event__in=["organization_joined", "member_invitation_declined"])
+    assert await events.acount() == 1
 
 
 async def test_another_form_is_refused(api: httpx.AsyncClient, ann: User) -> None:
