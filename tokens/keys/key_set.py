@@ -39,6 +39,9 @@ class Family(StrEnum):
     RS256 = "RS256"
 
 
+#: What every installation has: access tokens are signed by the first, ID tokens of a new client by the second, which
+#: OpenID Connect Discovery §3 wants of every server.
+FIRST_FAMILIES: Final = (Family.ED25519, Family.RS256)
 _FAMILIES: Final = {"OKP": Family.ED25519, "EC": Family.ES256, "RSA": Family.RS256}
 
 

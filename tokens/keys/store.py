@@ -21,7 +21,7 @@ from ironauth.infrastructure.crypto.sealing import SealBrokenError
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.telemetry.logs import get_logger
 from tokens.errors import SigningKeyMissing
-from tokens.keys.key_set import ActiveKey, Family, KeyRecord, KeySet, PublicJwk, build_key_set, kid_tag
+from tokens.keys.key_set import FIRST_FAMILIES, ActiveKey, Family, KeyRecord, KeySet, PublicJwk, build_key_set, kid_tag
 from tokens.keys.models import SigningKey
 from tokens.keys.wrapping import unseal
 
@@ -194,7 +194,9 @@ async def load_at_startup() -> None:
     except Unavailable:
         log.warning("key_set_not_loaded", remedy="check DATABASE_URL; the keys load with the first request that can")
         return
-    if keys.active is None:
-        log.error("signing_key_missing", remedy=missing_remedy(Family.ED25519))
-    else:
+    for family in FIRST_FAMILIES:
+        if family not in keys.signers:  # an installation may be older than the second, which new clients need
+            tell = log.error if family is Family.ED25519 else log.warning
+            tell("signing_key_missing", remedy=missing_remedy(family))
+    if keys.active is not None:
         log.info("key_set_loaded", keys=len(keys.verifying), active_kid=keys.active.kid)

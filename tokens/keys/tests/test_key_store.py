@@ -7,13 +7,14 @@ from typing import Any
 
 import httpx
 import pytest
+from structlog.testing import capture_logs
 
 from conftest import bearer
 from ironauth.infrastructure.core.errors import Unavailable
 from ironauth.infrastructure.db.unit_of_work import database
 from tokens.errors import SigningKeyMissing
 from tokens.keys import store as key_store_module
-from tokens.keys.key_set import KeyRecord
+from tokens.keys.key_set import Family, KeyRecord
 from tokens.keys.models import SigningKey
 from tokens.keys.store import KeyStore, key_store, load_at_startup, read_records
 from tokens.keys.units import create_first_keys, drop, rotate
@@ -208,6 +209,20 @@ async def test_start_up(signing_key: str) -> None:
     """After start-up the set is there before the first request."""
     await load_at_startup()
     assert key_store().holds(signing_key)
+
+
+@pytest.mark.parametrize("has_both", [False, True])
+async def test_an_installation_older_than_rs256(signing_key: str, has_both: bool) -> None:
+    """A start says how the keys are made that ID tokens of new clients need, and that discovery has to name."""
+    if has_both:
+        await database().write(create_first_keys, Family.RS256)
+    with capture_logs() as lines:
+        await load_at_startup()
+    missing = [line for line in lines if line["event"] == "signing_key_missing"]
+    assert [(line["log_level"], "--alg RS256" in line["remedy"]) for line in missing] == [("warning", True)] * (
+        not has_both
+    )
+    assert "key_set_loaded" in [line["event"] for line in lines]
 
 
 async def test_a_reload_ends_the_tokens_of_a_key_it_no_longer_has(

@@ -1,16 +1,13 @@
 """``manage.py create_signing_key``: what a new installation runs once, and may run again."""
 
-from typing import Any, Final
+from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 from django.db import IntegrityError
 
 from ironauth.infrastructure.core.stdio import ignore_broken_pipe
-from tokens.keys.key_set import Family
+from tokens.keys.key_set import FIRST_FAMILIES, Family
 from tokens.keys.units import create_first_keys
-
-#: What every installation has: access tokens are signed by the first, ID tokens of a new client by the second.
-FIRST_FAMILIES: Final = (Family.ED25519, Family.RS256)
 
 
 class Command(BaseCommand):
