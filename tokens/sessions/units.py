@@ -284,12 +284,13 @@ def make_room(account: Account, *, keep: UUID | None = None) -> None:
 def _end_oldest(account: Account, keep: UUID | None) -> None:
     now = clock.now()
     oldest_first = [_Held(*row) for row in _ALL.rows(user_id=account.id)]
-    dead = [one.id for one in oldest_first if one.is_over(account, now)]
+    # The rows of those that ended with everybody's are left to `of_everybody`, which tells their applications.
+    others = [one for one in oldest_first if one.ended_with_all_at is None]
+    dead = [one.id for one in others if one.is_over(account, now)]
     if dead:
         # Else people who end everything again and again would leave more and more rows to be counted.
         Session.objects.filter(pk__in=dead).revoke("", now)
-    # The rows of those that ended with everybody's are left to `of_everybody`, which tells their applications.
-    live = [one for one in oldest_first if one.ended_with_all_at is None and one.id not in dead]
+    live = [one for one in others if one.id not in dead]
     excess = min(len(live) - settings.IRONAUTH_MAX_SESSIONS_PER_USER + 1, MOST_ENDED_AT_ONCE)
     stay = _that_hold(keep) if keep is not None else set()
     for session_id in _longest_unused((one for one in live if one.id not in stay), excess):

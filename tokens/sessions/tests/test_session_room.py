@@ -156,6 +156,25 @@ def test_what_ended_with_everybodys_takes_no_room(new_account: Callable[[], Acco
     assert Session.objects.filter(pk__in=old, revoked_at=None).count() == 2
 
 
+@pytest.mark.parametrize("how", ["expired", "another epoch"])
+def test_what_ended_with_everybodys_and_is_over_by_now(new_account: Callable[[], Account], how: str) -> None:
+    """It is left to the batch all the same, which counts it; what is over without that end is marked at once."""
+    account = new_account()
+    old = opened(account, "0" * 32, -60)
+    end = of_everybody.begin(actor_id=None)
+    dead, *_ = [opened(account, "1" * 32, minute) for minute in range(1, MOST + 1)]
+    change: dict[str, Any] = {"epoch": 7} if how == "another epoch" else {"idle_expires_at": clock.now()}
+    Session.objects.filter(pk__in=[old, dead]).update(**change)
+    with clock.shifted(3_600):
+        open_one(account)
+    over = Session.objects.filter(pk__in=[old, dead], revoked_at__isnull=False)
+    assert list(over.values_list("pk", "revoke_reason")) == [(dead, "")]
+    with transaction.atomic():
+        of_everybody.end_batch()
+    row = Session.objects.get(pk=old)
+    assert (row.revoke_reason, row.revoked_at) == (Session.RevokeReason.ENDED_BY_STAFF, end.at)
+
+
 async def test_sessions_opened_at_once_end_each_other_once(new_account: Callable[[], Account]) -> None:
     """Forty sign-ins of one person: every session but five ends exactly once, and the trail has each end once."""
     account = await database().write(new_account)
