@@ -309,7 +309,8 @@ def note_device(session_id: UUID, device_id: UUID) -> bool:
         session_id: The session.
         device_id: The device.
     """
-    return Session.objects.filter(pk=session_id, revoked_at=None).update(kept_device_id=device_id) > 0
+    session = Session.objects.filter(pk=session_id, revoked_at=None).outlasting()
+    return session.update(kept_device_id=device_id) > 0
 
 
 def end(session_id: UUID, *, reason: Session.RevokeReason, now: datetime) -> bool:

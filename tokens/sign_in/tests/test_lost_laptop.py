@@ -18,6 +18,7 @@ from conftest import PASSWORD, bearer
 from ironauth.tests.at_once import at_once
 from tokens.oauth.tests.material import make_client
 from tokens.oauth.tests.walk import answered, authorize, send
+from tokens.sessions.ends import of_everybody
 from tokens.sessions.ends import queries as session_ends
 from tokens.sessions.models import SSO_CLIENT, Session
 from tokens.sign_in import units as sign_in_units
@@ -157,3 +158,16 @@ def test_kept_while_it_is_thrown_out(member: Member, pair: Pair, keeps: None) ->
         ended, kept = at_once(end, keep)
         assert (bool(ended), kept) == (True, None)
         assert not KeptDevice.objects.filter(pk=device.pk).exists()
+
+
+@pytest.mark.parametrize("with_all", [False, True])
+def test_kept_after_everybodys_end(member: Member, keeps: None, with_all: bool) -> None:
+    """A device that is kept in a session that has ended with those of everybody does not stay until its batch."""
+    owns: dict[str, Any] = {"user_id": member["id"], "epoch": 0}
+    until = "2100-01-01T00:00:00Z"
+    session = Session.objects.create(**owns, master_key_id="1", idle_expires_at=until, absolute_expires_at=until)
+    if with_all:
+        of_everybody.begin(actor_id=None)
+    device = KeptDevice.objects.create(**owns, digest=uuid.uuid4().hex, expires_at=until)
+    sign_in_units.keep_device(session_id=session.pk, device_id=device.pk)
+    assert KeptDevice.objects.exists() is not with_all
