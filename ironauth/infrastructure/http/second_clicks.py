@@ -5,11 +5,15 @@ A form that uses something up (a link, a code, a pushed request) notes its reque
 got, and no more: the view decides how. A browser that sends a form again has dropped the first answer, and with it a
 cookie, perhaps.
 
+A form that nothing is used up by, and that has a message sent, notes that it has begun as well (``led_once``): the
+second request waits for the first one, and sends no message of its own.
+
 The note is a MAC under the master keys. A request whose body differs in one character, or that comes from another
 browser, is none of these.
 """
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 from uuid import UUID
@@ -28,6 +32,8 @@ _ONCE: Final = "click"
 _ID_BYTES: Final = 16
 #: Seconds between two looks: the first request may have used something up and not noted that yet.
 _WAITS_S: Final = (0.0, 0.05, 0.1)
+#: The same for what takes a hash, and a place in its queue: 3 seconds in all, 7 queries.
+_WAITS_FOR_ACT_S: Final = (0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
 
 
 class First(NamedTuple):
@@ -57,18 +63,17 @@ async def note(request: ApiRequest, word: str = "", *, led_to: UUID | None = Non
         await database().write_autocommit(_note, click_of(request, word), until, led_to)
 
 
-async def first_of(request: ApiRequest, *words: str, looks_once: bool = False) -> First | None:
+async def first_of(request: ApiRequest, *words: str) -> First | None:
     """Return what the same request has led to just before; None where there was none. 3 queries at most.
 
     Args:
         request: The request of a form, to be refused otherwise.
         words: What may have been done; none for "".
-        looks_once: Whether no note is waited for: of a request that is refused in no case. 1 query.
     """
     if request.method != "POST":
         return None
     ids = {click_of(request, word): word for word in words or ("",)}
-    for wait_s in _WAITS_S[:1] if looks_once else _WAITS_S:
+    for wait_s in _WAITS_S:
         if wait_s:
             await asyncio.sleep(wait_s)
         for found, led_to in (await database().read(single_use.uses_of, _ONCE, list(ids))).items():
@@ -93,6 +98,59 @@ def claim(click: UUID, led_to: UUID) -> UUID:
     if _note(click, int(clock.unix()) + WITHIN_S, led_to):
         return led_to
     return single_use.uses_of(_ONCE, [click]).get(click) or led_to
+
+
+async def led_once(request: ApiRequest, word: str, act: Callable[[], Awaitable[UUID]]) -> UUID:
+    """Do what a request asks for, once for two clicks; return what it has led to. 2 or 3 queries more than the act.
+
+    The second click waits for the first one, 3 seconds at most. After that it acts as well; so does whatever comes
+    after an act that was refused. The act goes on where a browser drops its request for the second one.
+
+    Args:
+        request: The request of a form, whose method is POST.
+        word: What is done.
+        act: Does it, and returns what it has led to.
+
+    Raises:
+        Unavailable: The database cannot be written to.
+        DomainError: What the act raises.
+    """
+    done, begun = click_of(request, word), click_of(request, f"{word} begun")
+    begins = await database().write_autocommit(_note, begun, int(clock.unix()) + WITHIN_S, None)
+    for wait_s in () if begins else _WAITS_FOR_ACT_S:
+        await asyncio.sleep(wait_s)
+        uses = await database().read(single_use.uses_of, _ONCE, [done, begun])
+        if (led_to := uses.get(done)) is not None:
+            return led_to
+        if begun not in uses:  # the first one was refused: of those that wait one is the first now
+            begins = await database().write_autocommit(_note, begun, int(clock.unix()) + WITHIN_S, None)
+            if begins:
+                break
+    return await asyncio.shield(_acted(act, done, begun if begins else None))
+
+
+async def _acted(act: Callable[[], Awaitable[UUID]], done: UUID, begun: UUID | None) -> UUID:
+    """Act, and note it; where another request has finished meanwhile, return what that one has led to.
+
+    Args:
+        act: As of ``led_once``.
+        done: What the note of it is known by.
+        begun: The same of the note that it has begun, if this request has made that.
+    """
+    try:
+        led_to = await act()
+    except BaseException:
+        if begun is not None:
+            with suppress(Unavailable):
+                await database().write(single_use.give_back, _ONCE, begun)
+        raise
+    if begun is None:
+        first = (await database().read(single_use.uses_of, _ONCE, [done])).get(done)
+        if first is not None:
+            return first
+    with suppress(Unavailable):
+        await database().write_autocommit(_note, done, int(clock.unix()) + WITHIN_S, led_to)
+    return led_to
 
 
 def _note(token_id: UUID, until: int, led_to: UUID | None) -> bool:

@@ -1,5 +1,6 @@
 """The forms that make an account, and those that sign in with a code that is mailed."""
 
+from functools import partial
 from typing import Any, Final
 from urllib.parse import urlsplit
 from uuid import UUID
@@ -11,6 +12,7 @@ from django.utils.translation import gettext_noop as _
 from drf_spectacular.utils import extend_schema
 from rest_framework import exceptions
 
+from accounts import email_address as emails
 from accounts.email import codes
 from accounts.errors import EmailTaken, InvalidEmailCode, SignUpClosed
 from accounts.own_account import services as own_account
@@ -35,7 +37,7 @@ from tokens.sign_in import services
 from tokens.sign_in.proofs import ByPassword, SignInProof
 from tokens.upstream import providers
 
-_MAILED: Final = "mailed"  # what the first of two clicks has done, where it did not sign in
+_MAILED: Final = "mailed"  # what the first of two clicks does, where it signs nobody in
 
 
 class AccountEntrance(OAuthPage):
@@ -60,7 +62,7 @@ class AccountEntrance(OAuthPage):
 class SignUpForm(SignInForm):
     """POST /oauth/signup.
 
-    The second of two clicks finds the address taken by the first one. It gets the page that the first one got.
+    The second of two clicks gets the page that the first one got, also while that one is under way.
     """
 
     once = True
@@ -97,7 +99,7 @@ class SignUpForm(SignInForm):
 
 
 class AskCodeForm(SignInForm):
-    """POST /oauth/signin/email."""
+    """POST /oauth/signin/email. The second of two clicks has no other code sent, which would end the first one."""
 
     @extend_schema(exclude=True)
     async def post(self, request: ApiRequest) -> HttpResponse:
@@ -111,15 +113,12 @@ class AskCodeForm(SignInForm):
             return authorize_pages.ask_email_code(state, client, browser)
         try:
             data = await self.validated(request, EmailFormInput)
-            address = client_context.address_of(request)
-            code_id = await codes.request_sign_in_code(email=data["email"], address=address, page=mailed_pages.SIGN_IN)
+            waits = await _asked(request, state, data["email"])
         except exceptions.ValidationError as error:
             errors = _by_field(error.detail)
             return authorize_pages.ask_email_code(state, client, browser, email=email, errors=errors, status=400)
         except DomainError as error:
             return authorize_pages.ask_email_code(state, client, browser, email=email, **refusal_of(error))
-        waits = msgspec.structs.replace(state, email=data["email"], code_id=code_id, code_for=CodeFor.SIGN_IN)
-        await database().write(mailed_pages.keep, waits, browser)
         return authorize_pages.email_code(waits, client, browser)
 
 
@@ -175,31 +174,47 @@ async def _made(
 
     Raises what ``own_account.sign_up`` raises.
     """
-    if same := await _mailed_before(request, state, data["email"]):
-        return same, None
     leads = {"page": mailed_pages.VERIFY, "page_if_taken": mailed_pages.CONTINUE}
-    done = await own_account.sign_up(**data, address=address, with_code=True, **leads)
-    if done.user is not None:
-        return state, done.user.id
-    if same := await _mailed_before(request, state, data["email"]):  # both were under way
-        return same, None
-    waits = msgspec.structs.replace(
-        state, email=data["email"], code_id=done.code_id, code_for=CodeFor.SIGN_UP, sign_up=done.sign_up
-    )
-    await database().write(mailed_pages.keep, waits, authorization_state.browser_of(request))
-    await second_clicks.note(request, _MAILED, led_to=done.code_id)
-    return waits, None
+    sign_up = partial(own_account.sign_up, **data, address=address, with_code=True, **leads)
+    if not emails.is_proof_required():
+        user = (await sign_up()).user
+        assert user is not None
+        return state, user.id
+    asks = msgspec.structs.replace(state, email=data["email"], code_for=CodeFor.SIGN_UP)
+    browser = authorization_state.browser_of(request)
+    mailed: list[AuthorizationState | AccountState] = []
+
+    async def mail() -> UUID:
+        done = await sign_up()
+        assert done.code_id is not None
+        mailed.append(msgspec.structs.replace(asks, code_id=done.code_id, sign_up=done.sign_up))
+        await database().write(mailed_pages.keep, mailed[0], browser)
+        return done.code_id
+
+    code_id = await second_clicks.led_once(request, _MAILED, mail)
+    if mailed and mailed[0].code_id == code_id:
+        return mailed[0], None
+    of_first = await codes.sign_up_of(code_id=code_id, email=data["email"])
+    return msgspec.structs.replace(asks, code_id=code_id, sign_up=of_first), None
 
 
-async def _mailed_before(
+async def _asked(
     request: ApiRequest, state: AuthorizationState | AccountState, email: str
-) -> AuthorizationState | AccountState | None:
-    """Return the state of the page that the first of two clicks got, which asks for a code; None for no such click."""
-    first = await second_clicks.first_of(request, _MAILED, looks_once=True)
-    if first is None or first.led_to is None:
-        return None
-    sign_up = await codes.sign_up_of(code_id=first.led_to, email=email)
-    return msgspec.structs.replace(state, email=email, code_id=first.led_to, code_for=CodeFor.SIGN_UP, sign_up=sign_up)
+) -> AuthorizationState | AccountState:
+    """Have a code sent, once for two clicks; return the state of the page that asks for it.
+
+    Raises what ``codes.request_sign_in_code`` raises.
+    """
+    asks = msgspec.structs.replace(state, email=email, code_for=CodeFor.SIGN_IN)
+    address, browser = client_context.address_of(request), authorization_state.browser_of(request)
+
+    async def mail() -> UUID:
+        code_id = await codes.request_sign_in_code(email=email, address=address, page=mailed_pages.SIGN_IN)
+        await database().write(mailed_pages.keep, msgspec.structs.replace(asks, code_id=code_id), browser)
+        return code_id
+
+    code_id = await second_clicks.led_once(request, _MAILED, mail)
+    return msgspec.structs.replace(asks, code_id=code_id)
 
 
 async def _judged(state: AuthorizationState | AccountState, code: str, context: ClientContext) -> SignInProof:
