@@ -29,6 +29,7 @@ help: # list what everybody needs
 .PHONY: help-all
 help-all: # list every target
 	awk -F ':.*[#][#]? ' '/^[a-z0-9-]+:.*# / {printf "make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	for one in $(LAB_PROGRAMS) swarm-ui; do printf 'make %-13s a program of the laboratory: make lab says what it does and needs\n' "$$one"; done
 
 .PHONY: run
 run: ## serve http://localhost:8000, preparing whatever is missing (PORT=9000, ARGS="--workers 2")

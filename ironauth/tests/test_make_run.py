@@ -1,4 +1,4 @@
-"""``make run PORT=…``: which ports it takes, the issuer that it sets for them, and when it installs anew."""
+"""``make run PORT=…``: its ports, the issuer that it sets for them, when it installs anew; and what make lists."""
 
 import os
 import re
@@ -108,3 +108,13 @@ def test_an_installation_counts_until_the_next_one_begins(tmp_path: Path) -> Non
     assert "pip could not install" in install("base", "2")
     failing.unlink()
     assert "Installing" in install("base", "1")
+
+
+def test_help_all_lists_every_target() -> None:
+    """Each with what it is for, the laboratory's programs too; `make help` lists some of them."""
+    text = Path(settings.BASE_DIR, "Makefile").read_text(encoding="utf-8")
+    programs = re.findall(r"^LAB_PROGRAMS := (.+)$", text, re.MULTILINE)[0].split()
+    targets = {*re.findall(r"^([a-z0-9-]+):", text, re.MULTILINE), *programs}
+    listed = re.findall(r"^make ([a-z0-9-]+) +\S+ ", make("help-all").stdout, re.MULTILINE)
+    assert sorted(listed) == sorted(targets)
+    assert set(re.findall(r"^make ([a-z0-9-]+) +\S+ ", make("help").stdout, re.MULTILINE)) < targets
