@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import site
 import sqlite3
 import subprocess
@@ -10,7 +11,7 @@ import sys
 import time
 import venv
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import httpx
@@ -25,8 +26,9 @@ from tokens.oauth.tests.walk import form_to
 ROOT = Path(settings.BASE_DIR)
 GUIDE = (ROOT / "docs" / "guides" / "django-project.md").read_text(encoding="utf-8")
 EMAIL = "mia@example.com"
-#: The last migrations of 0.2.0: a project of that release is brought here.
-BEFORE = {"accounts": "0022", "tokens": "0014", "infrastructure": "0003"}
+#: The last migrations of the releases before: a project of each is brought here.
+RELEASE_BEFORE = {"accounts": "0026", "tokens": "0030", "infrastructure": "0004"}  # 0.3.0
+OLDER_RELEASE = {"accounts": "0022", "tokens": "0014", "infrastructure": "0003"}  # 0.2.0
 OLD_PERSON = "01a1fd53214673f0abfb1522a1fb1f66"
 
 #: Nothing here depends on the suite's storage: a project has its own file. A wheel and a project are made first.
@@ -91,11 +93,7 @@ def served(programs: Path, project: Path) -> Iterator[str]:
         with (project / name).open("a", encoding="utf-8") as file:
             file.write(text)
     assert "Order" in manage(programs, project, "makemigrations", "shop")
-    for app, migration in BEFORE.items():
-        manage(programs, project, "migrate", "-v0", app, migration)
-    manage(programs, project, "migrate", "-v0", "shop")
-    ordered_before(project)
-    manage(programs, project, "migrate", "-v0")
+    bring(programs, project, RELEASE_BEFORE)
     port = settings_test._free_port()
     command = [str(programs / "python"), "manage.py", "serve", "--migrate", "--port", str(port)]
     with (project / "serve.log").open("wb") as log:
@@ -115,6 +113,15 @@ def served(programs: Path, project: Path) -> Iterator[str]:
     finally:
         process.terminate()
         process.wait(timeout=15)
+
+
+def bring(programs: Path, project: Path, before: Mapping[str, str]) -> None:
+    """Fill the project's database as a release before has left it, and migrate it to this one."""
+    for app, migration in before.items():
+        manage(programs, project, "migrate", "-v0", app, migration)
+    manage(programs, project, "migrate", "-v0", "shop")
+    ordered_before(project)
+    manage(programs, project, "migrate", "-v0")
 
 
 def ordered_before(project: Path) -> None:
@@ -167,6 +174,22 @@ def test_a_new_project_is_migrated(programs: Path, project: Path, served: str) -
 def test_a_project_of_the_release_before_keeps_its_data(project: Path, served: str) -> None:
     """Its tables refer to people as before, and nothing refers to somebody who is not there."""
     assert served
+    keeps_its_data(project)
+
+
+def test_a_project_of_an_older_release_keeps_its_data(
+    programs: Path, project: Path, served: str, tmp_path: Path
+) -> None:
+    """The same where a release was left out."""
+    assert served
+    older = tmp_path / "shop"
+    shutil.copytree(project, older, ignore=shutil.ignore_patterns("*.sqlite3*", "serve.log"))
+    bring(programs, older, OLDER_RELEASE)
+    keeps_its_data(older)
+
+
+def keeps_its_data(project: Path) -> None:
+    """Look into the project's database."""
     with sqlite3.connect(project / "var" / "ironauth.sqlite3") as database:
         found = database.execute(
             "SELECT email, nickname, what FROM accounts_user AS person"
