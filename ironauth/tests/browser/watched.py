@@ -160,7 +160,7 @@ class Watched:
         watched.cookies(
             {cookie["name"]: cookie["value"] for cookie in cookies if "name" in cookie and "value" in cookie}
         )
-        if "/admin/" not in self.page.url:  # Django's own
+        if "/admin/" not in self.page.url:  # Django's own scripts are 295,000 bytes in a list, 88,000 when compressed
             weight = await self.page.evaluate(WEIGHT)
             if not 0 < weight <= MOST_BYTES:
                 self._fault(f"{name}: {weight} bytes of HTML, style and scripts, at most {MOST_BYTES}")
