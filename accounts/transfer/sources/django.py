@@ -117,8 +117,18 @@ def _records(path: Path, options: Options) -> Iterator[Any]:
         if not isinstance(record, dict) or "model" not in record:
             yield None
         elif "password" in record["fields"]:
-            pk = str(record.get("pk", ""))
+            if record.get("pk") is None:
+                raise MalformedError("The dump has people without their keys: write it without --natural-primary.")
+            pk = str(record["pk"])
             yield {**record["fields"], "id": pk, "told": told.get(pk, _nothing())}
+
+
+def _owner(record: Mapping[str, Any]) -> str:
+    """Return the key of the person a row is of; raises ``MalformedError`` where it names them by another field."""
+    key = record["fields"]["user"]
+    if isinstance(key, list):
+        raise MalformedError(f"{record['model']} names people without their keys: write it without --natural-foreign.")
+    return str(key)
 
 
 def _of_dump(path: Path) -> defaultdict[str, _Told]:
@@ -128,9 +138,9 @@ def _of_dump(path: Path) -> defaultdict[str, _Told]:
     for record in records_of(path):
         kind = record.get("model") if isinstance(record, dict) else None
         if kind in _OF_A_PERSON:
-            _note(told[str(record["fields"]["user"])], kind, record["fields"])
+            _note(told[_owner(record)], kind, record["fields"])
         elif kind == OTP_CODE_SETS and record["fields"].get("confirmed"):
-            sets[record["pk"]] = str(record["fields"]["user"])
+            sets[record["pk"]] = _owner(record)
         elif kind == OTP_CODES:
             codes.append(record["fields"])
     for fields in codes:

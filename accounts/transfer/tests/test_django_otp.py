@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from accounts.transfer.records import Note, Person
+from accounts.transfer.records import MalformedError, Note, Person
 from accounts.transfer.tests.test_sources import only, read, written
 from ironauth.config import storage
 
@@ -42,6 +42,32 @@ def test_an_app_and_its_codes(tmp_path: Path) -> None:
     assert person.totp_secret == bytes.fromhex(KEY)
     assert person.code_digests == CODES
     assert person.notes == {Note.NO_PASSWORD}
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        row("otp_totp.totpdevice", 1, **APP | {"user": ["ann"]}),
+        row("otp_static.staticdevice", 5, user=["ann"], name="backup", confirmed=True),
+        row("otp_email.emaildevice", 1, user=["ann"], confirmed=True),
+        row("mfa.authenticator", 1, user=["ann"], type="totp", data={"secret": "MZXW6YTB" * 4}),
+        row("account.emailaddress", 1, user=["ann"], email="a@example.com", verified=True),
+    ],
+)
+def test_natural_keys_are_refused(tmp_path: Path, second: dict[str, Any]) -> None:
+    """A row that names its person by the user name fits nobody: the file is refused, no factor is lost silently."""
+    with pytest.raises(MalformedError, match="--natural-foreign"):
+        read("django", written(tmp_path, "dump.json", [second, user(username="ann")]))
+
+
+def test_people_without_keys_are_refused(tmp_path: Path) -> None:
+    """Without their key nothing can be told of them, so the file is refused; a group may be without one."""
+    person = user(username="ann")
+    group = {"model": "auth.group", "fields": {"name": "staff"}}
+    assert only("django", written(tmp_path, "dump.json", [group, person])).external_id == "1"
+    del person["pk"]
+    with pytest.raises(MalformedError, match="--natural-primary"):
+        read("django", written(tmp_path, "dump.json", [group, person]))
 
 
 @pytest.mark.parametrize(("field", "value"), [("digits", 8), ("step", 60), ("t0", 1)])
