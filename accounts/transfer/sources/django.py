@@ -43,7 +43,19 @@ _ROWS: Final = 2_000  # rows fetched at once
 OTP_APPS: Final = "otp_totp.totpdevice"
 OTP_CODES: Final = "otp_static.statictoken"
 OTP_CODE_SETS: Final = "otp_static.staticdevice"
-_OTP_OTHERS: Final = frozenset({"otp_email.emaildevice", "otp_hotp.hotpdevice"})
+#: Its other devices, and those of packages that build on it: django-two-factor-auth has named its phones in two ways.
+_OTP_OTHERS: Final = frozenset(
+    {
+        "django_otp_webauthn.webauthncredential",
+        "otp_email.emaildevice",
+        "otp_hotp.hotpdevice",
+        "otp_yubikey.remoteyubikeydevice",
+        "otp_yubikey.yubikeydevice",
+        "phonenumber.phonedevice",
+        "two_factor.phonedevice",
+        "two_factor_webauthn.webauthndevice",
+    }
+)
 #: What one of django-otp's apps has to be: six digits every 30 s, counted from 1970.
 _OTP_FORM: Final = {"step": 30, "t0": 0, "digits": 6}
 #: Tables of a live database in which a row is a right that stays behind; a dump has these in the person's own row.
@@ -212,10 +224,10 @@ def _app(told: _Told) -> tuple[bytes | None, set[Note]]:
     fitting = [app for app in told.otp_apps if all(app[name] == wanted for name, wanted in _OTP_FORM.items())]
     secrets = [b32decode(secret + "=" * (-len(secret) % 8)) for secret in of_allauth if secret]
     secrets += [bytes.fromhex(app["key"]) for app in fitting]
-    notes = {Note.FACTOR_UNSUPPORTED} if len(secrets) > 1 else set()
-    return secrets[0] if secrets else None, notes | (
-        {Note.TOTP_UNSUPPORTED} if told.otp_apps and not secrets else set()
-    )
+    count = len(of_allauth) + len(told.otp_apps)
+    if not secrets:
+        return None, {Note.TOTP_UNSUPPORTED} if count else set()
+    return secrets[0], {Note.FACTOR_UNSUPPORTED} if count > 1 else set()
 
 
 def _all_codes(told: _Told) -> tuple[bytes, ...] | None:

@@ -16,6 +16,18 @@ from ironauth.config import storage
 KEY = "112cac9f2ca494b2325a32c4b1b7ebd7aec50f12"
 TOKENS = ("sw4rsgd5", "2dbmezin", "f6m76mpn")
 APP = {"user": 1, "name": "default", "confirmed": True, "key": KEY, "step": 30, "t0": 0, "digits": 6, "drift": 0}
+#: Labels of django-otp 1.7.5, django-two-factor-auth 1.18.1 (and older ones), django-otp-yubikey 1.1.0 and
+#: django-otp-webauthn 0.10.3.
+OTHERS = (
+    "otp_email.emaildevice",
+    "otp_hotp.hotpdevice",
+    "otp_yubikey.yubikeydevice",
+    "otp_yubikey.remoteyubikeydevice",
+    "phonenumber.phonedevice",
+    "two_factor.phonedevice",
+    "two_factor_webauthn.webauthndevice",
+    "django_otp_webauthn.webauthncredential",
+)
 CODES = tuple(hashlib.sha512(token.upper().encode()).digest() for token in TOKENS)
 
 
@@ -93,23 +105,23 @@ def test_what_nobody_has_confirmed_is_no_factor(tmp_path: Path) -> None:
     [
         row("otp_totp.totpdevice", 2, **APP | {"key": "ff" * 20}),
         row("mfa.authenticator", 1, user=1, type="webauthn", data={}),
-        row("otp_email.emaildevice", 1, user=1, confirmed=True),
-        row("otp_hotp.hotpdevice", 1, user=1, confirmed=True),
+        row("otp_totp.totpdevice", 2, **APP | {"digits": 8}),
+        *(row(kind, 1, user=1, confirmed=True) for kind in OTHERS),
     ],
 )
 def test_one_app_moves(tmp_path: Path, second: dict[str, Any]) -> None:
-    """An account here has one app: a second one, and codes by mail or counter, stay behind with a note."""
+    """An account here has one app: a second one, and whatever is no app, stay behind with a note."""
     person = only("django", written(tmp_path, "dump.json", [row("otp_totp.totpdevice", 1, **APP), second, user()]))
     assert person.totp_secret == bytes.fromhex(KEY)
     assert person.notes == {Note.NO_PASSWORD, Note.FACTOR_UNSUPPORTED}
 
 
 def test_the_app_that_fits_moves(tmp_path: Path) -> None:
-    """Of an app of eight digits and one of six the second comes along, and nothing has to be set up anew."""
+    """Of an app of eight digits and one of six the second comes along, and the note is of a second factor alone."""
     apps = [row("otp_totp.totpdevice", 1, **APP | {"digits": 8}), row("otp_totp.totpdevice", 2, **APP)]
     person = only("django", written(tmp_path, "dump.json", [*apps, user()]))
     assert person.totp_secret == bytes.fromhex(KEY)
-    assert person.notes == {Note.NO_PASSWORD}
+    assert person.notes == {Note.NO_PASSWORD, Note.FACTOR_UNSUPPORTED}
 
 
 def test_a_code_that_is_none_here(tmp_path: Path) -> None:
