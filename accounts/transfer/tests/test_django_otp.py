@@ -1,16 +1,13 @@
-"""Apps and codes of django-otp, which django-two-factor-auth builds on: from a dump, and from a live database."""
+"""Apps and codes of django-otp, which django-two-factor-auth builds on, from a dump."""
 
 import hashlib
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from accounts.transfer.records import MalformedError, Note, Person
+from accounts.transfer.records import MalformedError, Note
 from accounts.transfer.tests.test_sources import only, read, written
-from ironauth.config import storage
 
 #: What django-otp 1.7.5 made, and `dumpdata` wrote.
 KEY = "112cac9f2ca494b2325a32c4b1b7ebd7aec50f12"
@@ -145,29 +142,3 @@ def test_rights_stay_behind(tmp_path: Path, fields: dict[str, Any], stays: bool)
     """Who is staff, or has a group or a permission in the old project, is counted."""
     person = only("django", written(tmp_path, "dump.json", [user(**fields)]))
     assert (Note.ATTRIBUTES in person.notes) is stays
-
-
-def test_a_live_database(tmp_path: Path, django_db_blocker: Any) -> None:
-    """Each person gets their own app and codes, and the note of a group."""
-    path = tmp_path / "shop.sqlite3"
-    with closing(sqlite3.connect(path)) as shop, shop:
-        shop.executescript(f"""
-            CREATE TABLE auth_user (id INTEGER PRIMARY KEY, email, password);
-            CREATE TABLE auth_user_groups (id INTEGER PRIMARY KEY, user_id, group_id);
-            CREATE TABLE otp_totp_totpdevice (id INTEGER PRIMARY KEY, user_id, confirmed, key, step, t0, digits);
-            CREATE TABLE otp_static_staticdevice (id INTEGER PRIMARY KEY, user_id, confirmed);
-            CREATE TABLE otp_static_statictoken (id INTEGER PRIMARY KEY, device_id, token);
-            INSERT INTO auth_user VALUES (3, 'a@example.com', '!'), (5, 'b@example.com', '!');
-            INSERT INTO auth_user_groups VALUES (1, 5, 1);
-            INSERT INTO otp_totp_totpdevice VALUES (1, 3, 1, '{KEY}', 30, 0, 6), (2, 5, 0, '{KEY}', 30, 0, 6);
-            INSERT INTO otp_static_staticdevice VALUES (3, 3, 1), (5, 5, 0);
-            INSERT INTO otp_static_statictoken VALUES (1, 3, '{TOKENS[0]}'), (2, 5, '{TOKENS[1]}');
-        """)  # noqa: S608 - our own names
-    with django_db_blocker.unblock():
-        first, second = read("django", Path(), database=storage.database(f"sqlite:///{path}", "--database"))
-    assert isinstance(first, Person)
-    assert isinstance(second, Person)
-    assert (first.totp_secret, first.code_digests) == (bytes.fromhex(KEY), CODES[:1])
-    assert (second.totp_secret, second.code_digests) == (None, ())
-    assert first.notes == {Note.NO_PASSWORD}
-    assert second.notes == {Note.NO_PASSWORD, Note.ATTRIBUTES}

@@ -1,9 +1,7 @@
 """Identities at other providers come along where the operator names the provider, and are never taken over."""
 
 import json
-import sqlite3
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +10,7 @@ from django.core.management import CommandError, call_command
 
 from accounts.federation.models import Identity, UpstreamProvider
 from accounts.transfer.models import UserImport
-from accounts.transfer.records import Person, ToldIdentity
-from accounts.transfer.tests.test_sources import read
 from accounts.users.models import User
-from ironauth.config import storage
 
 pytestmark = [pytest.mark.django_db, pytest.mark.storage]
 
@@ -279,19 +274,3 @@ def test_out_and_in_again(run: Import, tmp_path: Path) -> None:
     User.objects.all().delete()
     assert notes(run(path.read_text())) == [["identity_linked"]]
     assert list(Identity.objects.values_list("subject", "email")) == [("7", "a@gmail.com")]
-
-
-def test_a_live_database_of_allauth(tmp_path: Path, django_db_blocker: Any) -> None:
-    """Its table of social accounts is read with the users."""
-    path = tmp_path / "shop.sqlite3"
-    with closing(sqlite3.connect(path)) as shop, shop:
-        shop.execute("CREATE TABLE auth_user (id INTEGER PRIMARY KEY, email, password)")
-        shop.execute("CREATE TABLE socialaccount_socialaccount (user_id, provider, uid, extra_data)")
-        shop.execute("INSERT INTO auth_user VALUES (3, 'a@example.com', '!')")
-        shop.execute(
-            "INSERT INTO socialaccount_socialaccount VALUES (3, 'google', '7', '{\"email\": \"a@gmail.com\"}')"
-        )
-    with django_db_blocker.unblock():
-        (found,) = read("django", Path(), database=storage.database(f"sqlite:///{path}", "--database"))
-    assert isinstance(found, Person)
-    assert found.identities == (ToldIdentity("google", "7", "a@gmail.com"),)

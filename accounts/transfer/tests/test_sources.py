@@ -2,8 +2,6 @@
 
 import hashlib
 import json
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +14,6 @@ from accounts.passwords.formats.foreign import as_base64
 from accounts.transfer.records import MalformedError, Note, Person, Reason, Refused, ToldIdentity
 from accounts.transfer.sources import Options, people
 from accounts.transfer.sources.registry import SOURCES
-from ironauth.config import storage
 
 PASSWORD = "correct horse"
 BCRYPT = bcrypt.hashpw(PASSWORD.encode(), bcrypt.gensalt(4)).decode()
@@ -267,27 +264,6 @@ def test_django_dump_with_allauth(tmp_path: Path) -> None:
     assert opens(first)
     assert isinstance(second, Person)
     assert (second.email_verified, second.password_hash, second.notes) == (False, None, frozenset({Note.NO_PASSWORD}))
-
-
-def test_live_django_database(tmp_path: Path, django_db_blocker: Any) -> None:
-    """Users of another project's database are pulled, with the addresses that allauth has verified."""
-    path = tmp_path / "shop.sqlite3"
-    with closing(sqlite3.connect(path)) as shop, shop:
-        shop.execute(
-            "CREATE TABLE auth_user (id INTEGER PRIMARY KEY, email, password, is_active, first_name, last_name)"
-        )
-        shop.execute("CREATE TABLE account_emailaddress (id INTEGER PRIMARY KEY, user_id, email, verified)")
-        for number in (3, 5):
-            values = (number, f"p{number}@example.com", f"bcrypt${BCRYPT}", 1, "Ann", "Lee")
-            shop.execute("INSERT INTO auth_user VALUES (?, ?, ?, ?, ?, ?)", values)
-        shop.execute("INSERT INTO account_emailaddress VALUES (1, 5, 'P5@example.com', 1), (2, 3, 'p3@example.com', 0)")
-    with django_db_blocker.unblock():
-        first, second = read("django", Path(), database=storage.database(f"sqlite:///{path}", "--database"))
-    assert isinstance(first, Person)
-    assert isinstance(second, Person)
-    assert (first.external_id, first.name, first.email_verified) == ("3", "Ann Lee", False)
-    assert (second.external_id, second.email_verified) == ("5", True)
-    assert opens(first)
 
 
 @pytest.mark.parametrize("source", sorted(SOURCES))
