@@ -123,6 +123,7 @@ def test_moving_in_from_each_system(tmp_path: Path, rs256_key: str) -> None:
         assert (client["auth_method"], client["trusted"]) == ("none", True)
         assert not User.objects.exists()
         gives_roles(guide, tmp_path)
+        goes_back(guide, tmp_path)
         goes_back_to_keycloak(guide, tmp_path)
 
 
@@ -136,6 +137,24 @@ def gives_roles(guide: Guide, folder: Path) -> None:
     guide.write(folder, "roles.py")
     said = shell('BASE=https://id\nadminister() { echo "$@"; }\n' + guide.block("python3 roles.py"), folder)
     assert said.splitlines() == [f"-X PUT https://id/api/v1/users/01a1/roles/{role}" for role in ("editors", "helpers")]
+
+
+def goes_back(guide: Guide, folder: Path) -> None:
+    """Who was imported and is deleted here is named; who was refused, or never in the file, is not."""
+    people = [keycloak_user() | {"id": name, "email": f"{name}@example.com"} for name in ("bob", "eve")]
+    people += [
+        keycloak_user() | {"id": "without", "email": ""},
+        keycloak_user() | {"id": "twin", "email": "Bob@example.com"},
+    ]
+    wrote(folder, "export/shop-realm.json", {"realm": "shop", "users": people})
+    commands(f"{IMPORT} export/shop-realm.json --from keycloak --report report.jsonl", folder)
+    User.objects.get(email="eve@example.com").delete()
+    User.objects.create_user("new@example.com", PASSWORD)
+    commands(guide.block(f"{EXPORT} back.jsonl"), folder)
+    guide.write(folder, "deleted.py")
+    assert shell("python3 deleted.py", folder).split() == ["eve"]
+    (folder / "back.jsonl").unlink()
+    User.objects.all().delete()
 
 
 def goes_back_to_keycloak(guide: Guide, folder: Path) -> None:
