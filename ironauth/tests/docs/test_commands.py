@@ -25,7 +25,9 @@ from accounts.mfa.totp.models import TotpFactor
 from accounts.outbox import tokens as email_tokens
 from accounts.outbox.models import EmailToken
 from accounts.passwords import hashing
-from accounts.transfer.tests.test_sources import app, keycloak_user, only
+from accounts.transfer.records import Person
+from accounts.transfer.tests.test_sources import PASSWORD as OLD
+from accounts.transfer.tests.test_sources import app, keycloak_user, read
 from accounts.users.models import User
 from conftest import PASSWORD
 from ironauth.infrastructure.core import clock
@@ -158,16 +160,40 @@ def goes_back(guide: Guide, folder: Path) -> None:
 
 
 def goes_back_to_keycloak(guide: Guide, folder: Path) -> None:
-    """What the program writes is what Keycloak exports: read from there, it has the password and the app."""
-    ann = User.objects.create_user(EMAIL, PASSWORD, name="Ann Lee")
-    key_id, sealed = totp.seal(b"N" * 20, ann.pk)
-    TotpFactor.objects.create(user=ann, sealed=sealed, master_key_id=key_id, confirmed_at=clock.now())
+    """Who changed something here has it there under the old id; what is not from here stays; new people are added."""
+    key = {"type": "webauthn", "secretData": "{}", "credentialData": "{}"}
+    ann = keycloak_user(**key) | {"id": "a", "username": "ann", "realmRoles": ["editor"]}
+    bob = keycloak_user(**app()) | {"id": "b", "username": "bob", "email": "bob@example.com"}
+    cid = keycloak_user() | {"id": "c", "username": "cid", "email": ""}
+    gone = keycloak_user() | {"id": "d", "username": "dan", "email": "dan@example.com"}
+    wrote(folder, "export/shop-realm.json", {"realm": "shop", "users": [ann, bob, cid, gone]})
+    commands(f"{IMPORT} export/shop-realm.json --from keycloak", folder)
+    wrote(folder, "export/shop-realm.json", {"realm": "shop", "users": [ann, bob, cid]})
+    came = User.objects.get(imported__external_id="a")
+    came.set_password(PASSWORD)
+    came.email = "ann.lee@example.com"
+    came.save()
+    key_id, sealed = totp.seal(b"N" * 20, came.pk)
+    TotpFactor.objects.create(user=came, sealed=sealed, master_key_id=key_id, confirmed_at=clock.now())
+    User.objects.create_user("eve@example.com", PASSWORD, name="Eve")
     commands(guide.block(f"{EXPORT} back.jsonl"), folder)
     guide.write(folder, "back_to_keycloak.py")
     shell("python3 back_to_keycloak.py", folder)
-    person = only("keycloak", folder / "back.json")
-    assert (person.email, person.totp_secret) == (EMAIL, b"N" * 20)
-    assert async_to_sync(hashing.verify_password)(PASSWORD, person.password_hash).ok
+    written = {one["username"]: one for one in json.loads((folder / "back.json").read_text())["users"]}
+    assert {name: one.get("id") for name, one in written.items()} == {
+        "ann": "a",
+        "bob": "b",
+        "dan": "d",
+        "eve@example.com": None,
+    }
+    assert (written["ann"]["email"], written["ann"]["realmRoles"]) == ("ann.lee@example.com", ["editor"])
+    assert [one["type"] for one in written["ann"]["credentials"]] == ["password", "otp", "webauthn"]
+    assert bob["credentials"][0] in written["bob"]["credentials"]
+    assert "credentials" in written["dan"]
+    back = {one.email: one for one in read("keycloak", folder / "back.json") if isinstance(one, Person)}
+    for email, known in (("ann.lee@example.com", PASSWORD), ("bob@example.com", OLD), ("eve@example.com", PASSWORD)):
+        assert async_to_sync(hashing.verify_password)(known, back[email].password_hash).ok, email
+    assert [one.totp_secret for one in back.values()].count(b"N" * 20) == 2
 
 
 @pytest.fixture
