@@ -90,6 +90,28 @@ class Keycloak:
         with self._administrator() as client:
             return _id_of(client, realm, username)
 
+    def imported(self, realm: str, people: dict[str, Any]) -> dict[str, int]:
+        """Return how many people a partial import has added, overwritten and skipped."""
+        with self._administrator() as client:
+            answer = client.post(f"/admin/realms/{realm}/partialImport", json=people)
+            assert answer.status_code == 200, answer.text
+            said = answer.json()
+            return {name: said[name] for name in ("added", "overwritten", "skipped")}
+
+    def roles_of(self, realm: str, username: str) -> set[str]:
+        """Return the names of the realm's roles that somebody has there."""
+        with self._administrator() as client:
+            found = f"/admin/realms/{realm}/users/{_id_of(client, realm, username)}/role-mappings/realm"
+            return {str(role["name"]) for role in client.get(found).raise_for_status().json()}
+
+    def lets_in(self, realm: str, username: str, password: str, code: str = "") -> bool:
+        """Tell whether somebody signs in there, by the grant that its own command-line client has."""
+        form = {"grant_type": "password", "client_id": "admin-cli", "username": username, "password": password}
+        url = f"{self.issuer(realm)}/protocol/openid-connect/token"
+        answer = httpx.post(url, data=form | ({"totp": code} if code else {}), timeout=30)
+        assert answer.status_code in (200, 400, 401), answer.text
+        return answer.status_code == 200
+
     @contextmanager
     def _administrator(self) -> Iterator[httpx.Client]:
         """Give a client that is signed in as the administrator."""

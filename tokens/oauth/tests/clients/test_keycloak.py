@@ -32,6 +32,8 @@ from ironauth import settings_test
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.outbound import request
 from ironauth.tests.browser.conftest import OpenPage, OpenSite
+from ironauth.tests.docs.blocks import Guide
+from ironauth.tests.docs.shell import shell
 from tokens.oauth.tests.clients import by_chromium
 from tokens.oauth.tests.clients.by_chromium import store
 from tokens.oauth.tests.clients.elsewhere import Page, walked
@@ -84,6 +86,7 @@ def person(number: int) -> dict[str, Any]:
         "firstName": "Person",
         "lastName": str(number),
         "credentials": credentials,
+        "realmRoles": ["editor"] if number >= PEOPLE else [],
         "federatedIdentities": [{"identityProvider": "goog", "userId": str(1_000 + number), "userName": "p@gmail.com"}],
     }
 
@@ -172,6 +175,7 @@ def keycloak(tmp_path_factory: pytest.TempPathFactory, told: Told, satosa: Satos
         realm("today", range(40), clients=[client, mover, satosa.as_known_to_keycloak()]),
         realm("older", range(40, 70), passwordPolicy=older),
         realm("oldest", range(70, PEOPLE), passwordPolicy=oldest),
+        realm("shop", range(PEOPLE, PEOPLE + 4), passwordPolicy=older, roles={"realm": [{"name": "editor"}]}),
     )
     try:
         found.start()
@@ -334,3 +338,42 @@ async def test_everybody_moves_in(
         assert answer.status_code == 200, (number, answer.text)
     held = [one async for one in Identity.objects.order_by("subject").values_list("subject", "user__email")]
     assert held == [(str(1_000 + number), f"person{number}@example.org") for number in range(PEOPLE)]
+
+
+async def test_people_go_back(transactional_db: None, keycloak: Keycloak, tmp_path: Path) -> None:
+    """The guide's program gives Keycloak new passwords, apps and people; ids, roles and old passwords stay there."""
+    exported = await sync_to_async(keycloak.export)()
+    moved, kept, left, refused = (f"person{number}" for number in range(PEOPLE, PEOPLE + 4))
+    people = json.loads((exported / "shop-realm.json").read_text())
+    ids = {one["username"]: one["id"] for one in people["users"]}
+    (tmp_path / "export").mkdir()
+    (tmp_path / "export" / "shop-realm.json").write_text(json.dumps(people))
+    given = [one for one in people["users"] if one["username"] != refused]
+    (tmp_path / "given.json").write_text(json.dumps({"users": given}))
+    await sync_to_async(call_command)("import_users", str(tmp_path / "given.json"), "--from", "keycloak")
+    user = await User.objects.aget(email=f"{moved}@example.org")
+    await sync_to_async(user.set_password)("a password of today")
+    user.email = "elsewhere@example.org"
+    await user.asave()
+    named = {"given_name": "New", "family_name": "Person"}  # Keycloak asks for both before it lets anybody in
+    await sync_to_async(User.objects.create_user)("new@example.org", "a password of today", **named)
+    await sync_to_async(call_command)("export_users", str(tmp_path / "back.jsonl"), "--secrets")
+    Guide("docs/guides/moving-in-from.md").write(tmp_path, "back_to_keycloak.py")
+    await sync_to_async(shell)("python3 back_to_keycloak.py", tmp_path)
+
+    await sync_to_async(keycloak.start)()
+    back = json.loads((tmp_path / "back.json").read_text())
+    told = await sync_to_async(keycloak.imported)("shop", back)
+    assert told == {"added": 1, "overwritten": 3, "skipped": 0}
+    for name, known in ids.items():
+        assert await sync_to_async(keycloak.id_of)("shop", name) == known
+        assert "editor" in await sync_to_async(keycloak.roles_of)("shop", name)
+    lets_in = sync_to_async(keycloak.lets_in)
+    code = pyotp.TOTP(b32encode(str(app_of(PEOPLE + 1)).encode()).decode()).now()
+    assert not await lets_in("shop", moved, password_of(PEOPLE))
+    assert await lets_in("shop", moved, "a password of today")
+    assert await lets_in("shop", "elsewhere@example.org", "a password of today")
+    assert await lets_in("shop", "new@example.org", "a password of today")
+    assert not await lets_in("shop", kept, password_of(PEOPLE + 1))
+    assert await lets_in("shop", kept, password_of(PEOPLE + 1), code)
+    assert await lets_in("shop", left, password_of(PEOPLE + 2))
