@@ -220,6 +220,12 @@ class Reason(enum.StrEnum):
     PROVIDER_REFUSED = "provider_refused"
 
 
+#: Why a proof failed, where the answer says so too: codes of its error, with the words for staff.
+ANSWERED_REASONS: Final = {
+    "invalid_mfa_code": "Wrong code of the second factor", "invalid_passkey": "Passkey not accepted",
+}  # fmt: skip
+#: Every cause of a failure that staff filter by.
+REASONS: Final = {**{one.value: one.value.replace("_", " ").capitalize() for one in Reason}, **ANSWERED_REASONS}
 #: The events of each family, code by code with their words.
 FAMILIES: Final = {
     family.value: {event.value: event.words for event in Event if event.family is family} for family in Family
@@ -297,6 +303,8 @@ def _fact(name: str, value: object) -> str:
 
 
 def _plain(code: object) -> str:
+    if words := ANSWERED_REASONS.get(str(code)):
+        return words[0].lower() + words[1:]
     return str(code).replace("_", " ").replace("mfa ", "MFA ")
 
 

@@ -17,6 +17,8 @@ from accounts.audit.recording import Event, Outcome
 from accounts.conftest import MakeUser
 from accounts.federation.models import Identity, UpstreamProvider
 from accounts.federation.secrets import seal_into
+from accounts.mfa.errors import InvalidMfaCode, SecondFactorRefused
+from accounts.mfa.passkeys.errors import InvalidPasskey
 from accounts.mfa.recovery.models import RecoveryCode
 from accounts.mfa.totp.models import TotpFactor
 from accounts.outbox import queue as outbox
@@ -145,6 +147,21 @@ def test_the_trail_has_causes(client: Client, root: User, make_user: MakeUser) -
     page = client.get(_page(user)).content.decode()
     assert "provider refused: nonce" in page
     assert re.search(r"wrong code\s*<", page)
+
+
+@pytest.mark.parametrize(("refused", "words"), [
+    (InvalidMfaCode, "Wrong code of the second factor"), (InvalidPasskey, "Passkey not accepted"),
+])  # fmt: skip
+def test_the_trail_finds_what_a_second_factor_was_refused_for(
+    refused: type[SecondFactorRefused], words: str, client: Client, root: User, make_user: MakeUser
+) -> None:
+    """By the code of the error that was answered, which is what its event has; the line says it in words."""
+    for reason in (refused.code, Reason.WRONG_PASSWORD):
+        audit.record(Event.SIGN_IN, outcome=Outcome.FAILURE, user_id=make_user().pk, details={"reason": reason})
+    page = client.get(reverse("admin:accounts_auditevent_changelist"), {"cause": refused.code}).content.decode()
+    assert f'<option value="{refused.code}" selected>{words}</option>' in page
+    assert f"failure: {words[0].lower()}{words[1:]}" in page
+    assert "failure: wrong password" not in page
 
 
 def test_the_trail_is_for_those_who_may_read_it(client: Client, make_user: MakeUser) -> None:

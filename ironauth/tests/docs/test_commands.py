@@ -130,15 +130,17 @@ def test_moving_in_from_each_system(tmp_path: Path, rs256_key: str) -> None:
 
 
 def gives_roles(guide: Guide, folder: Path) -> None:
-    """A realm's role and group are given to the account that the report names, another role to nobody."""
-    has = {"realmRoles": ["default-roles-shop", "editor"], "groups": ["/staff"]}
+    """Roles of a realm and a client, and a group, go to the account that the report names; another role to nobody."""
+    has = {"realmRoles": ["default-roles-shop", "editor"], "clientRoles": {"shop": ["editor"]}, "groups": ["/staff"]}
     wrote(folder, "export/shop-realm.json", {"realm": "shop", "users": [keycloak_user() | has]})
     refused = {"id": "another", "user_id": None}
     report = [{"id": keycloak_user()["id"], "user_id": "01a1"}, refused]
     wrote(folder, "report.jsonl", "\n".join(map(json.dumps, report)))
     guide.write(folder, "roles.py")
     said = shell('BASE=https://id\nadminister() { echo "$@"; }\n' + guide.block("python3 roles.py"), folder)
-    assert said.splitlines() == [f"-X PUT https://id/api/v1/users/01a1/roles/{role}" for role in ("editors", "helpers")]
+    assert said.splitlines() == [
+        f"-X PUT https://id/api/v1/users/01a1/roles/{role}" for role in ("editors", "helpers", "shop-editor")
+    ]
 
 
 def goes_back(guide: Guide, folder: Path) -> None:
