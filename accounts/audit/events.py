@@ -220,7 +220,7 @@ class Reason(enum.StrEnum):
     PROVIDER_REFUSED = "provider_refused"
 
 
-#: Why a proof failed, where the answer says so too: codes of its error, with the words for staff.
+#: Why a proof failed, which the answer tells too: codes of its error, with the words for staff.
 ANSWERED_REASONS: Final = {
     "invalid_mfa_code": "Wrong code of the second factor", "invalid_passkey": "Passkey not accepted",
 }  # fmt: skip

@@ -37,6 +37,7 @@ from ironauth.infrastructure.core import constant_time
 from ironauth.infrastructure.http import cookies, second_clicks
 from ironauth.tests import sweep
 from ironauth.tests.canary_hooks import watched
+from ironauth.tests.cost_hooks import ALL_CASES
 from ironauth.tests.sweep import CONTENT_TYPES, FORM, HOSTILE, JSON, METHODS, MULTIPART, WITH_BODY, Body
 from tokens.access.credentials import access_name
 from tokens.clients import assertion as client_assertion
@@ -136,7 +137,7 @@ ADMIN_BODIES: Final = [
     *(body for body in sweep.bodies(JSON, read=True) if body.name == "nested"),
 ]
 #: One in as many ways of breaking a header is sent to a path.
-ONE_IN: Final = 1 if sweep.ALL_CASES else 4
+ONE_IN: Final = 1 if ALL_CASES else 4
 #: Values that the admin's lists may take for something of theirs.
 ADMIN_VALUES: Final = ("NUL", "beyond ASCII", "huge number", "long text", "date of no year", "nested lists", "two dots")
 LISTS: Final = [f"/admin/{one._meta.app_label}/{one._meta.model_name}/" for one in admin.site._registry]
