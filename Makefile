@@ -52,7 +52,7 @@ demo: ## walk through the API of a running server and print every request (URL=h
 	$(BIN)/python manage.py demo --url $(URL) $(ARGS)
 
 .PHONY: test
-test: ## run the suite on SQLite and on private Postgres and Redis servers: 8 minutes on 2 cores (ARGS="tokens/keys": a part)
+test: ## run the suite on SQLite and on private Postgres and Redis servers: 11 minutes on 2 cores (ARGS="tokens/keys": a part)
 	$(INSTALL) dev
 	BIN=$(BIN) sh .ci/test $(ARGS)
 
