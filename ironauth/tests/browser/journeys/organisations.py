@@ -21,7 +21,7 @@ async def an_organisation(walk: Walker) -> None:
     for address in (walk.newcomer, colleague, other):
         await walk.send(email=address)
         await walk.done()
-    await walk.send(409, email=colleague)
+    await walk.send(409, email=colleague.upper())  # the very same request would be a second click
     await walk.refused()
     await walk.sign_out()
 
