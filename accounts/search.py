@@ -9,16 +9,16 @@ from django.db.migrations.recorder import MigrationRecorder
 from django.db.models import Q
 
 from accounts import names
-from ironauth.infrastructure.db.folding import HasPart, Joined, Unindexed
+from ironauth.infrastructure.db.folding import HasPart, Joined, Stored, Unindexed
 from ironauth.infrastructure.db.text_index import PART_CHARACTERS, TextIndex, is_there
 
 #: The columns that are looked at, of each person.
 COLUMNS: Final = ("email_key", "name", "given_name", "family_name", "preferred_username")
-PEOPLE: Final = TextIndex("accounts_user_search", "accounts_user", COLUMNS)
+PEOPLE: Final = TextIndex("accounts_user_parts", "accounts_user", COLUMNS, stored="search_text")
 #: The addresses that people had who are being deleted.
-LEAVING: Final = TextIndex("accounts_leaving_search", "accounts_pendingdeletion", ("email",))
+LEAVING: Final = TextIndex("accounts_leaving_parts", "accounts_pendingdeletion", ("email",))
 INDEXES: Final = (PEOPLE, LEAVING)
-MADE_BY: Final = ("accounts", "0030_search_indexes")
+MADE_BY: Final = ("accounts", "0035_search_text")
 REMEDY: Final = (
     "As a superuser of the database: CREATE EXTENSION pg_trgm; and then: manage.py search_index. "
     "Until then each search reads the whole table of people."
@@ -31,7 +31,7 @@ def words(text: str) -> list[str]:
 
 
 def has(word: str, *columns: str) -> Q:
-    """Return the condition that a column has ``word``, without regard to case.
+    """Return the condition that a column has ``word``, without regard to case and accents.
 
     A word of one or two characters has to begin the text of a column, or a word in it: no index finds less. A whole
     address is looked for by what is before its @, since an index would go through everybody of the same domain.
@@ -40,7 +40,7 @@ def has(word: str, *columns: str) -> Q:
         word: Without white space.
         *columns: Names of columns; those of a person by default.
     """
-    texts = Joined(*(columns or COLUMNS))
+    texts = Joined(*columns) if columns else Stored(*COLUMNS, stored=PEOPLE.stored)
     if len(word) < PART_CHARACTERS:
         return Q(HasPart(texts, f" {word}"))
     local, at, domain = word.partition("@")

@@ -1,5 +1,6 @@
 """People are found by part of an address or name; on Postgres by an index, where the extension may be had."""
 
+from collections.abc import Callable
 from io import StringIO
 
 import pytest
@@ -10,6 +11,7 @@ from django.db.models import QuerySet
 from accounts import search
 from accounts.admin import search as admin_search
 from accounts.privacy.models import PendingDeletion
+from accounts.users import queries
 from accounts.users.models import User
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.db import text_index
@@ -65,6 +67,127 @@ def test_a_name_is_searched_in_the_form_it_is_stored_in() -> None:
     """A letter and its accent apart find the letter with the accent."""
     _person("carla@example.com", "M\u00fcller")
     assert _found("mu\u0308ll") == {"carla@example.com"}
+
+
+@pytest.mark.parametrize(
+    ("name", "typed"),
+    [
+        ("M\u00fcller", "muller"),
+        ("Muller", "m\u00fcLLER"),
+        ("Stra\u00dfe", "strasse"),
+        ("\u0141ukasz S\u00f8ren \u0110or\u0111e", "lukasz SOREN dorde"),
+        ("KJ\u00c6R", "kjaer"),
+        ("Nguy\u1ec5n", "nguyen"),
+        ("\u0413\u041e\u0420\u0401\u0412", "\u0433\u043e\u0440\u0435\u0432"),
+        ("\u1f08\u03b8\u03ae\u03bd\u03b1\u03c2", "\u03b1\u03b8\u03b7\u03bd\u03b1\u03c3"),
+        ("\uff2d\uff41\uff52\uff49\uff41", "maria"),
+    ],
+)
+def test_a_name_is_found_without_its_accents(name: str, typed: str) -> None:
+    """And with accents that it has not; a letter that no keyboard has is typed as people type it."""
+    _person("carla@example.com", name)
+    _leaving(gone := _person("1@deleted.invalid", name), "anna@left.example")
+    assert _found(typed) == {"carla@example.com", gone.email}
+    assert set(User.objects.get_queryset().search_leaving(f"{typed} left.ex")) == {gone}
+
+
+def test_the_mark_of_another_script_makes_another_letter() -> None:
+    """The voicing of kana is none, nor is what makes up a syllable of Hangul. No character becomes a wildcard."""
+    _person("carla@example.com", "\u304b\u304d\u304f \ud558\uc138\uc694 Ann_a")
+    assert _found("\u304b\u304d\u304f") == _found("\ud558\uc138\uc694") == {"carla@example.com"}
+    assert _found("\u304c\u304d\u304f") == _found("\ud55c\uc138\uc694") == set()
+    assert _found("\uff05\uff05\uff05") == _found("ca\uff3fla") == set()
+    assert _found("ann\uff3fa") == {"carla@example.com"}
+
+
+def _change_by_save(user: User) -> None:
+    user.name = "Renamed"
+    user.save(update_fields=["name"])
+
+
+def _change_by_unit(user: User) -> None:
+    user.name = "Renamed"
+    queries.change(user, ["name"])
+
+
+def _change_by_bulk(user: User) -> None:
+    user.name = "Renamed"
+    User.objects.bulk_update([user], ["name"])
+
+
+def _change_by_sql(user: User) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE accounts_user SET name = 'Renamed' WHERE email = %s", [user.email])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        _change_by_save,
+        _change_by_unit,
+        _change_by_bulk,
+        _change_by_sql,
+        lambda user: User.objects.filter(pk=user.pk).update(name="Renamed"),
+        lambda user: queries.set_profile(user.pk, {"name": "Renamed"}),
+    ],
+)
+def test_a_new_name_is_found_at_once_and_the_old_one_never_again(change: Callable[[User], None]) -> None:
+    """However it is written: the database keeps the text, and no program has to."""
+    user = _person("carla@example.com", "Former")
+    assert _found("former") == {"carla@example.com"}
+    change(user)
+    assert _found("renamed") == {"carla@example.com"}
+    assert _found("former") == set()
+    if connection.vendor == "postgresql":
+        assert _texts() == [" CARLA@EXAMPLE.COM RENAMED   "]
+
+
+def test_people_are_found_however_they_were_stored() -> None:
+    """One by one, many at once, by a unit of work, and by a release that knows nothing of the text."""
+    User.objects.bulk_create([User(email="1@example.com", name="Carla")])
+    queries.add(User.objects.hashed(email="2@example.com", encoded="!", name="Carla"))
+    queries.add_unless_taken(User.objects.hashed(email="3@example.com", encoded="!", name="Carla"))
+    _person("4@example.com", "Carla")
+    assert _found("carla") == {f"{number}@example.com" for number in range(1, 5)}
+
+
+def _texts() -> list[str]:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT search_text FROM accounts_user ORDER BY email")
+        return [text for (text,) in cursor.fetchall()]
+
+
+@pytest.mark.only_postgres
+def test_no_statement_leaves_another_text() -> None:
+    """What a program writes into the column is replaced by the trigger."""
+    _person("carla@example.com", "Carla")
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE accounts_user SET search_text = 'made up'")
+    assert _texts() == [" CARLA@EXAMPLE.COM CARLA   "]
+
+
+@pytest.mark.only_postgres
+def test_rows_of_before_are_filled_in_batches_and_going_back_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a broken run has filled is not filled again; the previous release runs on either."""
+    with connection.cursor() as cursor:
+        text_index.forget(connection, search.PEOPLE)
+        cursor.execute(
+            "SELECT count(*) FROM information_schema.columns"
+            " WHERE table_name = 'accounts_user' AND column_name = 'search_text'"
+        )
+        assert cursor.fetchone() == (0,)
+        for number in range(5):
+            _person(f"{number}@example.com", "Ann\u00e9")
+        monkeypatch.setattr(text_index, "BATCH", 2)
+        assert text_index.store(connection, search.PEOPLE) == 5
+        assert text_index.store(connection, search.PEOPLE) == 0
+        assert _texts() == [f" {number}@EXAMPLE.COM ANNE   " for number in range(5)]
+        cursor.execute("ALTER TABLE accounts_user DISABLE TRIGGER USER")
+        cursor.execute("UPDATE accounts_user SET search_text = NULL WHERE email < '3'")
+        cursor.execute("ALTER TABLE accounts_user ENABLE TRIGGER USER")
+        assert text_index.store(connection, search.PEOPLE) == 3
+    assert text_index.build(connection, search.PEOPLE)
+    assert len(_found("anne")) == 5
 
 
 def test_staff_find_people_who_leave_by_the_address_they_had(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,7 +248,7 @@ def test_without_the_right_to_the_extension_nothing_fails_and_a_check_tells() ->
 def test_what_a_broken_attempt_has_left_is_made_anew() -> None:
     """An index that Postgres does not use is dropped; one that it uses stays as it is."""
     with connection.cursor() as cursor:
-        cursor.execute("UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'accounts_user_search'::regclass")
+        cursor.execute("UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'accounts_user_parts'::regclass")
     assert not text_index.is_there(connection, search.PEOPLE)
     assert len(search.check_indexes(None, databases=["default"])) == 1
     assert text_index.build(connection, search.PEOPLE)
@@ -136,6 +259,8 @@ def test_what_a_broken_attempt_has_left_is_made_anew() -> None:
 def test_on_sqlite_there_is_no_index_and_nothing_to_say() -> None:
     """The command does nothing, and no check warns."""
     assert search.check_indexes(None, databases=["default"]) == []
+    assert text_index.store(connection, search.PEOPLE) == 0
+    text_index.forget(connection, search.PEOPLE)
     said = StringIO()
     call_command("search_index", stdout=said)
     assert said.getvalue() == "Nothing to do: SQLite has no such index.\n"

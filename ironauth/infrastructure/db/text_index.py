@@ -1,6 +1,10 @@
 """Indexes of Postgres for the lookup ``has_part``: pg_trgm finds rows by the groups of three letters of a text.
 
 SQLite has none, and looks at each row. So does Postgres where the extension is missing and may not be created.
+
+An index may have its text *stored*, in its plain form, in a column that no model knows. A trigger writes this column,
+whatever program writes the row: the release before this one, a batch, somebody at a console. Rows of before are filled
+in batches, which the trigger judges like any other write.
 """
 
 from dataclasses import dataclass
@@ -8,10 +12,11 @@ from typing import Any, Final
 
 from django.db import DatabaseError, transaction
 
-from ironauth.infrastructure.db.folding import folded
+from ironauth.infrastructure.db.folding import plain_sql
 
 #: Letters from which on the index finds a part anywhere in a word; a shorter one is found where a word begins.
 PART_CHARACTERS: Final = 3
+BATCH: Final = 2_000  # rows that a statement fills: locked for 0.1 s
 _EXTENSION: Final = (
     "SELECT quote_ident(n.nspname) FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace"
     " WHERE e.extname = 'pg_trgm'"
@@ -24,11 +29,15 @@ _NOT_MADE: Final = frozenset({"42501", "0A000", "58P01", "23505", "42710"})
 
 @dataclass(frozen=True, slots=True)
 class TextIndex:
-    """An index over the texts of ``columns`` of a table, joined as ``folding.Joined`` does."""
+    """An index over the texts of ``columns`` of a table, joined as ``folding.Joined`` does.
+
+    With ``stored``, the name of a column, the joined text is kept in it. The table's primary key is ``id`` then.
+    """
 
     name: str
     table: str
     columns: tuple[str, ...]
+    stored: str = ""
 
 
 def build(connection: Any, index: TextIndex) -> bool:
@@ -47,17 +56,16 @@ def build(connection: Any, index: TextIndex) -> bool:
         return False
     if is_there(connection, index):
         return True
-    apart = "" if connection.in_atomic_block else "CONCURRENTLY"
-    quoted = connection.ops.quote_name
-    text = "(' ' || " + " || ' ' || ".join(map(quoted, index.columns)) + ")"
+    quote = connection.ops.quote_name
+    text = quote(index.stored) if index.stored else plain_sql(_joined(connection, index), connection.alias)
+    drop(connection, index)
     with connection.cursor() as cursor:
-        cursor.execute(f"DROP INDEX {apart} IF EXISTS {quoted(index.name)}")
         # Without fastupdate: the insert that fills the list of pending entries would have to write all of them.
         cursor.execute(
-            f"CREATE INDEX {apart} {quoted(index.name)} ON {quoted(index.table)}"
-            f" USING gin ({folded(text, connection.alias)} {schema}.gin_trgm_ops) WITH (fastupdate = off)"
+            f"CREATE INDEX {_apart(connection)} {quote(index.name)} ON {quote(index.table)}"
+            f" USING gin (({text}) {schema}.gin_trgm_ops) WITH (fastupdate = off)"
         )
-        cursor.execute(f"ANALYZE {quoted(index.table)}")  # the planner is to know how often parts occur
+        cursor.execute(f"ANALYZE {quote(index.table)}")  # the planner is to know how often parts occur
     return True
 
 
@@ -75,16 +83,87 @@ def is_there(connection: Any, index: TextIndex) -> bool:
 
 
 def drop(connection: Any, index: TextIndex) -> None:
-    """Drop the index, if there is one. The extension stays: others may use it.
+    """Drop the index, if there is one. The extension stays: others may use it. So does a stored text.
 
     Args:
         connection: Django's connection to the database.
         index: The index.
     """
     if connection.vendor == "postgresql":
-        apart = "" if connection.in_atomic_block else "CONCURRENTLY"
         with connection.cursor() as cursor:
-            cursor.execute(f"DROP INDEX {apart} IF EXISTS {connection.ops.quote_name(index.name)}")
+            cursor.execute(f"DROP INDEX {_apart(connection)} IF EXISTS {connection.ops.quote_name(index.name)}")
+
+
+def store(connection: Any, index: TextIndex) -> int:
+    """Have the text of each row stored, from now on and of the rows that are there; return how many were filled.
+
+    Run again it goes on where a broken attempt has stopped. Outside a transaction rows are locked a batch at a time.
+
+    Args:
+        connection: Django's connection to the database.
+        index: One that has a stored text.
+    """
+    if connection.vendor != "postgresql":
+        return 0
+    quote = connection.ops.quote_name
+    table, column, function = quote(index.table), quote(index.stored), quote(f"{index.table}_{index.stored}")
+    given = " || ' ' || ".join(f"NEW.{quote(name)}" for name in index.columns)
+    with connection.cursor() as cursor, transaction.atomic(using=connection.alias):
+        cursor.execute(f"ALTER TABLE {table} ADD COLUMN IF NOT EXISTS {column} text")
+        cursor.execute(
+            f"CREATE OR REPLACE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql AS $$"
+            f" DECLARE joined text := ' ' || {given};"
+            f" BEGIN NEW.{column} := {plain_sql('joined', connection.alias)}; RETURN NEW; END $$"
+        )
+        watched = ", ".join(map(quote, (*index.columns, index.stored)))
+        cursor.execute(
+            f"CREATE OR REPLACE TRIGGER {function} BEFORE INSERT OR UPDATE OF {watched} ON {table}"
+            f" FOR EACH ROW EXECUTE FUNCTION {function}()"
+        )
+    return _fill(connection, table, column)
+
+
+def forget(connection: Any, index: TextIndex) -> None:
+    """Drop the stored text, with its trigger and its index.
+
+    Args:
+        connection: Django's connection to the database.
+        index: One that has a stored text.
+    """
+    if connection.vendor == "postgresql":
+        quote = connection.ops.quote_name
+        table, function = quote(index.table), quote(f"{index.table}_{index.stored}")
+        with connection.cursor() as cursor:
+            cursor.execute(f"DROP TRIGGER IF EXISTS {function} ON {table}")
+            cursor.execute(f"DROP FUNCTION IF EXISTS {function}")
+            cursor.execute(f"ALTER TABLE {table} DROP COLUMN IF EXISTS {quote(index.stored)}")
+
+
+def _fill(connection: Any, table: str, column: str) -> int:
+    """Have the trigger fill the rows that have no text yet, in the order of their keys; return how many."""
+    filled, last = 0, None
+    while True:
+        beyond = "AND id > %s" if last else ""
+        with connection.cursor() as cursor:
+            cursor.execute(
+                f"WITH batch AS (SELECT id FROM {table} WHERE {column} IS NULL {beyond}"  # noqa: S608 - names of ours
+                f" ORDER BY id LIMIT {BATCH} FOR NO KEY UPDATE)"
+                f" UPDATE {table} SET {column} = NULL FROM batch WHERE {table}.id = batch.id RETURNING batch.id",
+                [last] if last else [],
+            )
+            ids = [key for (key,) in cursor.fetchall()]
+        if not ids:
+            return filled
+        filled, last = filled + len(ids), max(ids)
+
+
+def _joined(connection: Any, index: TextIndex) -> str:
+    return "(' ' || " + " || ' ' || ".join(map(connection.ops.quote_name, index.columns)) + ")"
+
+
+def _apart(connection: Any) -> str:
+    """Return what keeps nobody waiting, where that is allowed."""
+    return "" if connection.in_atomic_block else "CONCURRENTLY"
 
 
 def _extension(connection: Any) -> str | None:
