@@ -11,12 +11,12 @@ FORMER = ("accounts_user_search", "accounts_leaving_search")
 def build(apps, schema_editor):
     """Store the text that people are searched by, and index it. Without the extension nothing fails: a check tells."""
     connection = schema_editor.connection
+    for name in FORMER:  # first: each row that is filled would be written into them
+        text_index.drop(connection, text_index.TextIndex(name, "", ()))
     text_index.store(connection, search.PEOPLE)
     missing = [index.name for index in search.INDEXES if not text_index.build(connection, index)]
     if missing and connection.vendor == "postgresql":
         get_logger().warning("people_search_without_index", remedy=search.REMEDY)
-    for name in FORMER:
-        text_index.drop(connection, text_index.TextIndex(name, "", ()))
 
 
 def drop(apps, schema_editor):

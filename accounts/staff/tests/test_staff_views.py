@@ -436,7 +436,8 @@ async def test_search_and_filters(
     assert await found("search=liddell") == {alice.email}
     assert await found("search=alice wonder") == {alice.email}
     assert await found("search=m\u00fcll") == await found("search=M\u00dcLL") == {carla.email}
-    assert await found("search=muller") == set()
+    assert await found("search=muller") == {carla.email}
+    assert await found("search=mueller") == set()
     assert await found("search=100%25") == {bob.email}
     assert await found("search=%5C") == await found("search=_%25") == set()
     assert await found("is_active=false") == await found("is_staff=true") == {bob.email}
@@ -453,10 +454,10 @@ async def test_search_looks_at_every_name(make: Callable[..., Any], enter: Calla
     call = await enter(await make(is_superuser=True, email="root@example.com", name="Root"))
     carla = await make(email="carla@example.com", **{"name": "", column: "Carla M\u00fcller-L\u00fcd"})
     await make(email="other@example.com", name="Other", given_name="Other", family_name="100%")
-    for text in ("m\u00fcll", "M\u00dcLLER", "ARLA l\u00fcd", "carla@ m\u00dcl"):
+    for text in ("m\u00fcll", "M\u00dcLLER", "ARLA l\u00fcd", "carla@ m\u00dcl", "muller"):
         answer = await call("GET", f"{USERS}?search={text}")
         assert [row["email"] for row in answer.json()["results"]] == [carla.email], text
-    for text in ("muller", "carla nobody", "Europe"):
+    for text in ("mueller", "carla nobody", "Europe"):
         assert (await call("GET", f"{USERS}?search={text}")).json()["results"] == []
 
 

@@ -76,8 +76,8 @@ class Stored(Joined):
 
     def as_postgresql(self, compiler: Any, connection: Any) -> tuple[str, list[Any]]:
         """Return the column that is stored, of the table that the others are of."""
-        quote = compiler.quote_name
-        return f"{quote(self.source_expressions[0].alias)}.{connection.ops.quote_name(self.stored)}", []
+        column = cast("Any", self.source_expressions[0])  # Django's Col: where the row is in this query
+        return f"{compiler.quote_name(column.alias)}.{connection.ops.quote_name(self.stored)}", []
 
 
 class Unindexed(Func):

@@ -16,7 +16,7 @@ from ironauth.infrastructure.db.folding import plain_sql
 
 #: Letters from which on the index finds a part anywhere in a word; a shorter one is found where a word begins.
 PART_CHARACTERS: Final = 3
-BATCH: Final = 2_000  # rows that a statement fills: locked for 0.1 s
+BATCH: Final = 2_000  # rows that a statement fills: locked for 0.2 s
 _EXTENSION: Final = (
     "SELECT quote_ident(n.nspname) FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace"
     " WHERE e.extname = 'pg_trgm'"
