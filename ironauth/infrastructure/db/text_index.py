@@ -17,6 +17,9 @@ from ironauth.infrastructure.db.folding import plain_sql
 #: Letters from which on the index finds a part anywhere in a word; a shorter one is found where a word begins.
 PART_CHARACTERS: Final = 3
 BATCH: Final = 2_000  # rows that a statement fills: locked for 0.2 s
+#: Values of a stored text that Postgres estimates by, where 100 are usual: it takes the walk of a list for two letters
+#: that few have less often, and plans a search 0.5 ms longer (measured at a million people).
+STATISTICS: Final = 1_000
 _EXTENSION: Final = (
     "SELECT quote_ident(n.nspname) FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace"
     " WHERE e.extname = 'pg_trgm'"
@@ -110,6 +113,7 @@ def store(connection: Any, index: TextIndex) -> int:
     given = " || ' ' || ".join(f"NEW.{quote(name)}" for name in index.columns)
     with connection.cursor() as cursor, transaction.atomic(using=connection.alias):
         cursor.execute(f"ALTER TABLE {table} ADD COLUMN IF NOT EXISTS {column} text")
+        cursor.execute(f"ALTER TABLE {table} ALTER COLUMN {column} SET STATISTICS {STATISTICS}")
         cursor.execute(
             f"CREATE OR REPLACE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql AS $$"
             f" DECLARE joined text := ' ' || {given};"
