@@ -4,6 +4,9 @@ from django.utils.translation import gettext_noop as _
 
 from ironauth.infrastructure.core import errors
 
+#: What pages say instead of ``InvalidMfaCode`` where a recovery code was typed: waiting brings no other one.
+WRONG_RECOVERY_CODE = _("The recovery code is wrong or was used before: use another one.")
+
 
 class SecondFactorRefused(errors.NotAuthenticated):
     """401: what was to prove a second factor does not, or was used before."""

@@ -19,7 +19,7 @@ from rest_framework.exceptions import ValidationError
 
 from accounts import names
 from accounts.invitations.errors import InvitationExists
-from accounts.organizations import roles, rules, services
+from accounts.organizations import queries, roles, rules, services
 from accounts.organizations.errors import AlreadyMember
 from accounts.organizations.inputs import MemberInvitationInput, MemberRoleInput, OrganizationInput
 from accounts.organizations.offers import queries as offers
@@ -266,6 +266,9 @@ class OneOrganizationPage(OrganizationPage):
         whose = {"actor_id": signed_in(request).id, "organization_id": at["organization_id"]}
         mine = await services.membership(user_id=signed_in(request).id, organization_id=at["organization_id"])
         may = {right.value: roles.may(mine.role, right) for right in Right}
+        may["leave"] = mine.role != Role.OWNER or await database().read(
+            queries.has_other_owner, at["organization_id"], than=signed_in(request).id
+        )
         shown: dict[str, Any] = {"organization": _shown(mine), "may": may, "roles": _given_by(mine)}
         shown["me_id"] = signed_in(request).id
         if may[Right.SEE_MEMBERS]:

@@ -39,7 +39,7 @@ from ironauth.infrastructure.core.user_agents import short_name
 from ironauth.infrastructure.crypto import stateless_token
 from ironauth.infrastructure.crypto.master_keys import register_purpose
 from ironauth.infrastructure.db.unit_of_work import database
-from ironauth.infrastructure.http import cookies
+from ironauth.infrastructure.http import cookies, language
 from ironauth.infrastructure.http.language import PageLanguage
 
 FOLDER: Final = "accounts/pages/account/"
@@ -179,8 +179,12 @@ class OverviewPage(OwnPage):
             person = signed_in(request).id
             held["organizations"] = await organizations.memberships_of(user_id=person)
             held["offers"] = await database().read(offers.waiting_for, person)
-        context = {"lines": overview.lines(held), "me": held["me"], "form": form_token(request), "refusal": refusal}
-        return rendered("overview", {**context, **self.told}, status=refusal.status if refusal else 200)
+        self.api.take_over()  # the person's language among it: the first page after a sign-in has it, too
+        with language.spoken(request._request) as code:  # noqa: SLF001 - Django's request
+            context = {"lines": overview.lines(held), "me": held["me"], "form": form_token(request), "refusal": refusal}
+            page = rendered("overview", {**context, **self.told}, status=refusal.status if refusal else 200)
+        page.headers["Content-Language"] = code
+        return page
 
     @extend_schema(exclude=True)
     async def post(self, request: ApiRequest) -> HttpResponse:

@@ -5,6 +5,7 @@ from typing import Final, NamedTuple
 from django.utils.translation import gettext
 from django.utils.translation import gettext_noop as _
 
+from accounts.mfa.errors import WRONG_RECOVERY_CODE
 from accounts.pages.acts import Act
 from accounts.pages.calls import Answer
 
@@ -70,7 +71,8 @@ def of_proof(name: str, act: Act, answer: Answer | None, by_recovery: bool) -> R
     code = "proof_recovery_code" if by_recovery else "proof_code"
     places = {"invalid_credentials": place, "invalid_mfa_code": code, "invalid_email_code": "proof_email_code"}
     where = places.get(body.get("code", ""), "")
-    return _refusal(name, answer, {where: [body["detail"]]} if where else {}, {*places.values()})
+    reason = WRONG_RECOVERY_CODE if where == "proof_recovery_code" else body.get("detail", "")
+    return _refusal(name, answer, {where: [reason]} if where else {}, {*places.values()})
 
 
 def _refusal(name: str, answer: Answer, errors: dict[str, list[str]], fields: set[str]) -> Refusal:

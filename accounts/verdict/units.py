@@ -104,7 +104,9 @@ def _state(user: User) -> Verdict | None:
     if emails.is_proof_awaited(user.email_verified_at):
         return _verdict(Code.ADDRESS_NOT_CONFIRMED, "Cannot sign in: the e-mail address is not confirmed.")
     if user.must_change_password:
-        words = "Cannot sign in: has to choose another password first, by the link in a message."
+        words = (
+            "Cannot sign in: has to choose another password first, by the link in the message or by a password reset."
+        )
         return _verdict(Code.MUST_CHANGE_PASSWORD, words)
     if not _has_way_in(user):
         words = "Cannot sign in: has no password, passkey or identity at another provider. A password reset gives one."
@@ -161,7 +163,7 @@ def _first_factor_waits(user: User, wait: _Wait) -> Verdict:
         words = f"Cannot sign in from a new device: {told}. A password reset, or forgiving the failures, ends it."
     else:
         code = Code.MUST_WAIT
-        words = f"Must wait until {_time(wait.until)} on a new device: {told}."
+        words = f"Must wait until {_time(wait.until)} on a new device: {told}. Forgiving the failures ends it."
     return _verdict(code, words, until=wait.until, failures=failures, networks=networks, more=_NEW_DEVICE)
 
 
@@ -169,10 +171,10 @@ def _second_factor_waits(wait: _Wait) -> Verdict:
     told = f"{wait.failures} wrong codes"
     if wait.is_end:
         code = Code.SECOND_FACTOR_LOCKED_OUT
-        words = f"Locked out by the second factor: {told}. {_STILL_OPEN}"
+        words = f"Locked out by the second factor: {told}. Forgiving the failures ends it. {_STILL_OPEN}"
     else:
         code = Code.SECOND_FACTOR_MUST_WAIT
-        words = f"Must wait until {_time(wait.until)}: {told} of the second factor."
+        words = f"Must wait until {_time(wait.until)}: {told} of the second factor. Forgiving the failures ends it."
     return _verdict(code, words, until=wait.until, failures=wait.failures)
 
 

@@ -84,3 +84,14 @@ def test_each_experiment_has_a_hypothesis(name: str) -> None:
     experiment = find(name)
     assert len(experiment.HYPOTHESIS) > 20
     assert callable(experiment.measure)
+
+
+def test_each_experiment_is_imported_without_settings() -> None:
+    """The laboratory has no settings of Django: what needs them runs in a process of its own."""
+    code = "from perf.lab import EXPERIMENTS, find; print(*(find(name).__name__ for name in EXPERIMENTS))"
+    environment = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.split()) == len(EXPERIMENTS)

@@ -17,6 +17,7 @@ from django.utils.translation import get_language, gettext
 from django.utils.translation import gettext_noop as _
 
 from accounts.access.scopes import SCOPES as ADMINISTRATION
+from accounts.mfa.errors import WRONG_RECOVERY_CODE, InvalidMfaCode
 from accounts.mfa.factors import FACTORS
 from accounts.mfa.passkeys import challenges
 from accounts.mfa.passkeys.challenges import Purpose
@@ -170,6 +171,8 @@ def second_factor(state: SignInState, client: Client | None, browser: str, **con
     alone = any(factor.stands_alone for factor in has)
     recovery = any(not factor.stands_alone for factor in has) and (context.get("recovery", False) or not alone)
     by = {f"by_{factor.name}": factor in has for factor in FACTORS}
+    if recovery and context.get("problem") == InvalidMfaCode.detail:
+        context["problem"] = WRONG_RECOVERY_CODE
     known = {**by, "keep_days": settings.IRONAUTH_KEEP_DEVICE_DAYS, **context, "recovery": recovery}
     return _page("second_factor.html", client, state, browser, **known)
 

@@ -178,7 +178,7 @@ async def test_each_kind_of_code_has_its_field(
     assert is_page(other, 200, "Recovery code</label>", "Use a code from your app", "7k3d-9w2m-x4pq-8n5t")
     assert "inputmode" not in other.text
     wrong = await send(api, other, CODE, code="wrong")
-    assert is_page(wrong, 401, "The code is wrong", "Recovery code</label>")
+    assert is_page(wrong, 401, "The recovery code is wrong", "Recovery code</label>")
     back = await api.post(CODE, data={"request": form_to(wrong, CODE).fields["request"], "app": "1"})
     assert is_page(back, 200, 'inputmode="numeric"')
     assert answered(await send(api, wrong, CODE, code=codes[0]))["code"]
