@@ -52,6 +52,7 @@ EXPERIMENTS = {
     "pauses": Entry("the garbage collector's pauses with 50,000 live tokens in a worker"),
     "people": Entry("people searched for and filtered, a thousand and millions (--size)", (POSTGRES,)),
     "trail": Entry("the audit trail: bytes an event, a month dropped, a table partitioned (--size)", (POSTGRES,)),
+    "scale": Entry("what people and staff ask, among a thousand people and millions (--size)", (POSTGRES,)),
     "routing": Entry("a million tokens over sixteen workers, each token with its worker: a simulation"),
     "upstream": Entry("three requests of a sign-in with another provider: CPU time"),
     "moving_in": Entry("people of another system moved in, again, and taken back: time and memory (--size)"),

@@ -65,7 +65,7 @@ def measure(lab: Lab) -> Finding:
         _in_one_piece(database)
         now = datetime.now(UTC)
         began = datetime(now.year - (now.month == 1), (now.month - 2) % 12 + 1, 1, tzinfo=UTC)
-        _load(database, began, now, count)
+        load(database, began, now, count)
         before = _bytes(database, TABLE)
         lab.say(f"one table: {sum(before):.0f} bytes an event")
         with _adding(postgres.url) as waits:
@@ -74,7 +74,7 @@ def measure(lab: Lab) -> Finding:
             converted_s = time.perf_counter() - started
         lab.say(f"partitioned in {converted_s:.1f} s, the longest wait of {len(waits)} events {max(waits):.3f} s")
         month, first, end = _next_month(database)
-        _load(database, first, end, count)
+        load(database, first, end, count)
         after = _bytes(database, month)
         lab.say(f"a month: {sum(after):.0f} bytes an event")
         asked = _ask(environment)
@@ -97,10 +97,19 @@ def _in_one_piece(database: Any) -> None:
     database.execute(f"DROP TRIGGER IF EXISTS {TABLE}_truncate ON {TABLE}")
 
 
-def _load(database: Any, since: datetime, until: datetime, count: int) -> None:
+def load(database: Any, since: datetime, until: datetime, count: int, *, table: str = TABLE) -> None:
+    """Insert events, spread evenly over a time, of a twentieth as many people.
+
+    Args:
+        database: A psycopg connection that commits by itself.
+        since: The time of the first event.
+        until: A time after the last one.
+        count: How many events.
+        table: The trail's, or one that is to be a partition of it.
+    """
     values = {"since": since, "until": until, "count": count, "agent": USER_AGENT}
-    database.execute(_INSERT, values)
-    database.execute(f"VACUUM ANALYZE {TABLE}")
+    database.execute(_INSERT.replace(TABLE, table, 1), values)
+    database.execute(f"VACUUM ANALYZE {table}")
 
 
 def _bytes(database: Any, table: str) -> tuple[float, float]:

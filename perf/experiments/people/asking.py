@@ -10,13 +10,14 @@ import random
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, NamedTuple
 
 import django
 
 from perf.experiments.people.loading import DOMAINS, FIRST_NAMES
+from perf.rig.plans import plans as plans_of
 
 PAGE: Final = {"ordering": "-created_at", "page_size": 50}
 
@@ -87,7 +88,7 @@ def ask(each: int) -> dict[str, Any]:
             rows.append(run(filters))
             took.append(1_000 * (time.perf_counter() - began))
             if number < 5:
-                plans |= set(_plans(connection, partial(run, filters)))
+                plans |= set(plans_of(connection, partial(run, filters)))
         seen[name] = {"ms": took, "rows": statistics.fmean(rows), "plans": sorted(plans)}
     return seen
 
@@ -104,30 +105,6 @@ def _some(connection: Any) -> list[tuple[str, str, str]]:
 def _any(cursor: Any) -> list[tuple[str, str, str]]:
     cursor.execute("SELECT email, given_name, family_name FROM accounts_user WHERE given_name <> '' LIMIT 1000")
     return list(cursor.fetchall())
-
-
-def _plans(connection: Any, run: Callable[[], Any]) -> Iterable[str]:
-    """Return the plan of each statement that ``run`` sends, its nodes from the outermost on."""
-    sent: list[tuple[str, Any]] = []
-
-    def note(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
-        sent.append((sql, params))
-        return execute(sql, params, many, context)
-
-    with connection.execute_wrapper(note):
-        run()
-    for sql, params in sent:
-        with connection.cursor() as cursor:
-            cursor.execute(f"EXPLAIN (FORMAT JSON) {sql}", params)
-            (found,) = cursor.fetchone()
-        yield " > ".join(_nodes((json.loads(found) if isinstance(found, str) else found)[0]["Plan"]))
-
-
-def _nodes(plan: dict[str, Any]) -> Iterable[str]:
-    place = plan.get("Index Name") or plan.get("Relation Name")
-    yield f"{plan['Node Type']} on {place}" if place else plan["Node Type"]
-    for below in plan.get("Plans", ()):
-        yield from _nodes(below)
 
 
 def main() -> int:

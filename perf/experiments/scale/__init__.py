@@ -1,0 +1,1 @@
+"""What people and staff ask, among a thousand people and among millions. See ``experiment``."""
