@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import django
@@ -141,7 +142,7 @@ def ask(each: int, seed: int) -> dict[str, Any]:
         plans: set[str] = set()
         for _ in range(_PLANS):
             chosen = asked.choose()
-            plans |= set(plans_of(connection, lambda asked=asked, chosen=chosen: asked.run(chosen)))
+            plans |= set(plans_of(connection, partial(asked.run, chosen)))
         seen[name] = {**took, "failed": failed, "plans": sorted(plans)}
     return seen
 
@@ -151,7 +152,7 @@ def _people(connection: Any) -> list[Person]:
         cursor.execute(_ROWS)
         percent = min(100.0, 100 * 2 * _DRAWN / cursor.fetchone()[0])
         cursor.execute(_PEOPLE.format(percent=percent, drawn=_DRAWN))
-        return [Person(*row[:3], bytes(row[3]), *row[4:]) for row in cursor.fetchall()]
+        return [Person(*row)._replace(secret=bytes(row[3])) for row in cursor.fetchall()]
 
 
 def main() -> int:

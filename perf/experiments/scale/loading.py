@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from perf.experiments import trail
 from perf.experiments.people import loading as people_loading
+from perf.rig.seed import USER_AGENT
 from perf.rig.site_setup import prepare
 
 SESSIONS_EACH: Final = 3
@@ -61,7 +62,7 @@ def fill(database: Any, environment: Mapping[str, str], *, people: int, events: 
     prepare(["manage.py", "search_index"], environment, limit_s=3_600)
     database.execute("SET session_replication_role = replica")  # no look-up of each session's person: they are right
     with without_indexes(database, "tokens_session"):
-        database.execute(_SESSIONS, {"people": people, "count": SESSIONS_EACH * people, "agent": trail.USER_AGENT})
+        database.execute(_SESSIONS, {"people": people, "count": SESSIONS_EACH * people, "agent": USER_AGENT})
     database.execute("SET session_replication_role = origin")
     months = _months(database)
     for name, bound in months:
