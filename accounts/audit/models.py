@@ -8,6 +8,7 @@ from django.db.models import Q
 from django.db.models.lookups import IsNull
 
 from accounts.audit import events as audit_events
+from accounts.audit.agents import AgentField
 from accounts.audit.indexed import Detail
 from ironauth.infrastructure.db import networks  # noqa: F401 - registers the lookup of the address
 from ironauth.infrastructure.http.client_context import USER_AGENT_CHARACTERS
@@ -60,7 +61,7 @@ class AuditEvent(models.Model):
     user_id = models.UUIDField(null=True)
     session_id = models.UUIDField(null=True)
     address = models.GenericIPAddressField(null=True)
-    user_agent = models.CharField(max_length=USER_AGENT_CHARACTERS)
+    user_agent = AgentField(max_length=USER_AGENT_CHARACTERS)
     request_id = models.CharField(max_length=64)
     details = models.JSONField(default=dict)
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import psycopg
 
+from accounts.audit.agents import shortened
 from ironauth.tests.services import PrivatePostgres
 from perf.findings import Finding, Table, at_most
 from perf.lab import Lab
@@ -107,7 +108,7 @@ def load(database: Any, since: datetime, until: datetime, count: int, *, table: 
         count: How many events.
         table: The trail's, or one that is to be a partition of it.
     """
-    values = {"since": since, "until": until, "count": count, "agent": USER_AGENT}
+    values = {"since": since, "until": until, "count": count, "agent": shortened(USER_AGENT)}
     database.execute(_INSERT.replace(TABLE, table, 1), values)
     database.execute(f"VACUUM ANALYZE {table}")
 

@@ -46,7 +46,7 @@ class Person(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """A question: what chooses for whom it is asked, and what asks; ``many``: people's own, asked more often."""
+    """A question: what chooses a person for it, and what asks; ``many``: people's own, asked more often."""
 
     choose: Callable[[], Any]
     run: Callable[[Any], bool]
@@ -57,15 +57,15 @@ def questions(connection: Any, draw: random.Random) -> dict[str, Asked]:
     """Return what is asked, by name. Each ``run`` tells whether it got what it is for."""
     from django.db import transaction  # noqa: PLC0415 - all of these need django.setup()
 
-    from accounts.audit import queries as audit  # noqa: PLC0415
-    from accounts.staff import units as staff  # noqa: PLC0415
-    from accounts.users import queries as users  # noqa: PLC0415
-    from ironauth.infrastructure.core import clock  # noqa: PLC0415
-    from tokens import purge  # noqa: PLC0415
-    from tokens.sessions import queries as sessions  # noqa: PLC0415
-    from tokens.sessions import refresh_token  # noqa: PLC0415
-    from tokens.sessions.refresh import units as refresh  # noqa: PLC0415
-    from tokens.sessions.refresh.queries import Outcome  # noqa: PLC0415
+    from accounts.audit import queries as audit  # noqa: PLC0415 - as above
+    from accounts.staff import units as staff  # noqa: PLC0415 - as above
+    from accounts.users import queries as users  # noqa: PLC0415 - as above
+    from ironauth.infrastructure.core import clock  # noqa: PLC0415 - as above
+    from tokens import purge  # noqa: PLC0415 - as above
+    from tokens.sessions import queries as sessions  # noqa: PLC0415 - as above
+    from tokens.sessions import refresh_token  # noqa: PLC0415 - as above
+    from tokens.sessions.refresh import units as refresh  # noqa: PLC0415 - as above
+    from tokens.sessions.refresh.queries import Outcome  # noqa: PLC0415 - as above
 
     people = _people(connection)
     rotated: dict[Any, int] = {}
@@ -123,7 +123,7 @@ def ask(each: int, seed: int) -> dict[str, Any]:
     """Return for each question the milliseconds of its runs, how many failed, and the plans of its statements.
 
     Args:
-        each: For how many people.
+        each: About how many people.
         seed: Of the choice of people.
     """
     from django.db import connection  # noqa: PLC0415 - needs django.setup()
@@ -158,7 +158,7 @@ def _people(connection: Any) -> list[Person]:
 def main() -> int:
     """Ask, and print."""
     parser = argparse.ArgumentParser(description=main.__doc__)
-    parser.add_argument("--each", type=int, default=400, help="people for whom each question is asked")
+    parser.add_argument("--each", type=int, default=400, help="people that each question is about")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "ironauth.settings")
