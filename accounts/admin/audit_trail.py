@@ -231,8 +231,8 @@ class AgeFilter(KnownValues):
         """Offer a few."""
         return [
             ("1", "Past hour"), ("24", "Past 24 hours"), ("168", "Past 7 days"), ("720", "Past 30 days"),
-            ("24-48", "24 hours before those"), ("168-336", "7 days before those"),
-            ("720-1440", "30 days before those"),
+            ("24-48", "The 24 hours before"), ("168-336", "The 7 days before"),
+            ("720-1440", "The 30 days before"),
         ]  # fmt: skip
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[AuditEvent]) -> QuerySet[AuditEvent]:
