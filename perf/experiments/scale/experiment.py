@@ -125,7 +125,10 @@ def finding(seen: Seen, loaded: dict[int, dict[str, float]]) -> Finding:
         ],
         checks,
         notes=[_loaded(size, loaded[size]) for size in (small, large)],
-        data={"seen": {str(size): seen[size] for size in seen}, "loaded": {str(size): loaded[size] for size in seen}},
+        data={
+            "p50_ms": {str(size): _kept(rounds) for size, rounds in seen.items()},
+            "loaded": {str(size): facts for size, facts in loaded.items()},
+        },
         failed=sum(asked["failed"] for rounds in seen.values() for one in rounds for asked in one.values()),
     )  # fmt: skip
 
@@ -142,6 +145,10 @@ def _loaded(size: int, facts: dict[str, float]) -> str:
         f"{size:,} people, {sessions:,} sessions, {events:,.0f} events: {facts['bytes'] / 2**30:.2f} GiB"
         f" ({', '.join(each)}, with indexes), loaded in {facts['load_s']:.0f} s."
     )
+
+
+def _kept(rounds: list[dict[str, Any]]) -> dict[str, Any]:
+    return {name: {which: _p50s(rounds, name, which) for which in ("first", "again")} for name in rounds[0]}
 
 
 def _p50s(rounds: list[dict[str, Any]], name: str, which: str) -> list[float]:
