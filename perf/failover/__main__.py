@@ -14,7 +14,9 @@ from pathlib import Path
 
 from perf import runner
 from perf.failover import history
+from perf.failover.applications import USERS
 from perf.failover.cases import CASES, Round, everything, run
+from perf.failover.people import PEOPLE
 from perf.failover.report import finding
 from perf.failover.site import ROUTES, site
 from perf.findings import Finding
@@ -29,7 +31,7 @@ HYPOTHESIS = (
     "done meanwhile is answered by 503."
 )
 #: People who have a session before a case begins, one for each.
-_PEOPLE_OF_A_ROUND = 8
+_PEOPLE_OF_A_ROUND = PEOPLE + USERS
 #: Lines of the servers' logs that the report quotes, the most frequent ones.
 _MOST_QUOTED = 10
 
@@ -79,9 +81,9 @@ def _run(names: Sequence[str], *, quick: bool, rounds: int) -> Finding:
             one = run(place, name, route, folder)
             seen.append(one)
             cost = f"{one.gap_s:.1f} s, {one.unavailable} answers 503"
-            judged = f"{one.sessions} histories, {len(one.illegal)} not linearizable"
+            judged = f"{one.sessions} histories, {len(one.illegal)} not linearizable, {one.seen.flows} flows"
             say(f"{number} of {len(plan)}: {name} by {route}: {cost}, {judged}")
-            for text in [*one.answers.wrong, *one.illegal, *one.wrote][:5]:
+            for text in one.broken[:5]:
                 say(f"wrong: {text}")
         found = finding(seen, everything(place.cluster))
         errors = [line for node in place.nodes for line in node.errors()]

@@ -1,12 +1,14 @@
 """What is broken, and how it is mended: each case is a step while people use the site, and what it must not cost."""
 
 import asyncio
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from perf.failover.applications import Users
 from perf.failover.history import History
 from perf.failover.machines import Cluster, DatabaseMachine
 from perf.failover.people import Crowd, Seen
@@ -16,6 +18,7 @@ from perf.rig.processes import StartError
 
 #: Seconds: a lost primary costs up to Patroni's ttl (20), its loop, and a checkpoint; then PostgreSQL has to answer.
 LIMIT_S: Final = 60.0
+_REFUSAL: Final = re.compile(r": 40[01] ")  # in the words of `Answers`
 _AROUND_S: Final = 2.0  # of load before the step, and after its recovery
 
 
@@ -28,6 +31,10 @@ class Case(NamedTuple):
         ceiling_s: Longest wanted time without a committed refresh, the median of its rounds; seconds.
         refuses_writes: Whether what was broken is a former primary that must take no writes afterwards.
         rounds: How often, in a whole run.
+        asynchronous: Commits wait for no replica. What is lost then is counted, and promised to nobody.
+        outage_s: Nothing can be written until something is mended; that is so many seconds after the step. What is
+            measured begins with the mending.
+        mending: What it is.
     """
 
     what: str
@@ -35,6 +42,9 @@ class Case(NamedTuple):
     ceiling_s: float
     rounds: int
     refuses_writes: bool = False
+    asynchronous: bool = False
+    outage_s: float = 0.0
+    mending: Callable[[ClusterSite], None] = lambda _site: None
 
 
 @dataclass
@@ -44,12 +54,13 @@ class Round:
     Attributes:
         case: The name of the case.
         route: The way to the database.
-        gap_s: Longest time without a committed refresh, from the failure on; seconds.
+        gap_s: Longest time without a committed refresh, from the failure on, or from the mending on; seconds.
         answers: All of them.
         seen: What people saw.
         sessions: How many histories were judged.
         operations: Of how many operations.
         illegal: Those that are not linearizable.
+        took_s: How long after the failure refreshes were committed before anything was mended; seconds.
         wrote: What a former primary said to a write, where it should have refused it.
     """
 
@@ -62,11 +73,27 @@ class Round:
     operations: int = 0
     illegal: list[str] = field(default_factory=list)
     wrote: list[str] = field(default_factory=list)
+    took_s: float = 0.0
 
     @property
     def unavailable(self) -> int:
         """How many answers were 503."""
         return self.answers.statuses[UNAVAILABLE]
+
+    @property
+    def promised(self) -> bool:
+        """Whether an acknowledged write may not be lost."""
+        return not CASES[self.case].asynchronous
+
+    @property
+    def mistaken(self) -> list[str]:
+        """Answers that may not be. Where a write may be lost, what rests on it may be refused."""
+        return [text for text in self.answers.wrong if self.promised or not _REFUSAL.search(text)]
+
+    @property
+    def broken(self) -> list[str]:
+        """What may not be, in words."""
+        return [*self.mistaken, *(self.illegal if self.promised else []), *self.wrote]
 
 
 def _lose_primary(site: ClusterSite) -> DatabaseMachine:
@@ -89,6 +116,17 @@ def _lose_etcd(site: ClusterSite) -> DatabaseMachine:
     lost = site.cluster.replicas[0]
     lost.kill("etcd")
     return lost
+
+
+def _lose_two_etcds(site: ClusterSite) -> DatabaseMachine:
+    one, other = site.cluster.replicas
+    one.kill("etcd")
+    other.kill("etcd")
+    return one
+
+
+def _start_etcd(site: ClusterSite) -> None:
+    next(machine for machine in site.cluster.machines if not machine.runs("etcd")).start("etcd")
 
 
 def _lose_replica(site: ClusterSite) -> DatabaseMachine:
@@ -116,10 +154,18 @@ CASES: Final = {
     "switchover": Case("switchover", _switch_over, 3.0, 5),
     "cut": Case("the primary is cut off from everybody", _cut_primary, 25.0, 2, refuses_writes=True),
     "etcd": Case("one etcd of three is lost", _lose_etcd, 2.0, 2),
+    "etcd_majority": Case(
+        "two etcds of three are lost, and one is back after 30 s (counted from then)", _lose_two_etcds, 10.0, 2,
+        outage_s=30.0, mending=_start_etcd,
+    ),
     "replica": Case("the replica that confirms commits is lost", _lose_replica, 10.0, 2),
     "redis": Case("the master of Redis and a Sentinel are lost", _lose_redis, 2.0, 2),
     "node": Case("one IronAuth node is cut off from everything", _cut_node, 14.0, 2),
-}
+    "asynchronous": Case(
+        "without synchronous_mode, which is not how the kit is set up: the machine of the primary is lost (kill -9)",
+        _lose_primary, 25.0, 5, asynchronous=True,
+    ),
+}  # fmt: skip
 
 
 def run(site: ClusterSite, name: str, route: str, folder: Path) -> Round:
@@ -137,7 +183,8 @@ def run(site: ClusterSite, name: str, route: str, folder: Path) -> Round:
     site.by(route)
     site.cluster.settled()
     history = History()
-    found = asyncio.run(_under_load(site, name, route, history))
+    with site.cluster.replicating(synchronous=not CASES[name].asynchronous):
+        found = asyncio.run(_under_load(site, name, route, history))
     found.sessions, found.operations = history.sessions, len(history.operations)
     found.illegal = history.judge(folder)
     return found
@@ -145,12 +192,16 @@ def run(site: ClusterSite, name: str, route: str, folder: Path) -> Round:
 
 async def _under_load(site: ClusterSite, name: str, route: str, history: History) -> Round:
     case, crowd = CASES[name], Crowd(site, history)
+    users = Users(site, history, crowd.answers, crowd.seen)
     found = Round(name, route, float("inf"), crowd.answers, crowd.seen)
-    async with crowd.around():
+    async with crowd.around(), users.around():
         await asyncio.sleep(_AROUND_S)
         began = time.monotonic()
         broken = await asyncio.to_thread(case.step, site)
         try:
+            if case.outage_s:
+                await asyncio.sleep(case.outage_s)
+                began = await _begin_again(site, case, found, began)
             await _recovered(crowd.seen, began, case)
             if case.refuses_writes and broken is not None:
                 found.wrote = await asyncio.to_thread(_writes, broken)
@@ -161,6 +212,14 @@ async def _under_load(site: ClusterSite, name: str, route: str, history: History
         await asyncio.sleep(_AROUND_S)
     await crowd.watched()
     return found
+
+
+async def _begin_again(site: ClusterSite, case: Case, found: Round, began: float) -> float:
+    """Note until when writes were taken, mend, and return the time of the mending."""
+    found.took_s = max((done - began for _, done in found.seen.committed), default=0.0)
+    mended = time.monotonic()
+    await asyncio.to_thread(case.mending, site)
+    return mended
 
 
 async def _recovered(seen: Seen, began: float, case: Case) -> None:

@@ -10,8 +10,8 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -70,6 +70,10 @@ class DatabaseMachine:
                         stderr=log,
                         start_new_session=True,
                     )
+
+    def runs(self, kind: str) -> bool:
+        """Return whether that one was started, and not killed."""
+        return kind in self._processes
 
     def kill(self, *kinds: str) -> None:
         """Kill, as a machine that loses its power: everything, or the kinds that are named."""
@@ -192,6 +196,7 @@ class Cluster:
     """
 
     def __init__(self, folder: Path, stack: ExitStack) -> None:
+        self._synchronous = True  # as deploy/patroni/patroni.yml has it
         names = ("SUPERUSER", "REPLICATION", "REWIND")
         self._passwords = {f"PATRONI_{name}_PASSWORD": secrets.token_urlsafe(18) for name in names}
         made = [network.Machine(name, host, stack) for host, name in NAMES.items()]
@@ -254,8 +259,42 @@ class Cluster:
                     return one
         raise StartError("no Sentinel names a master")
 
+    @contextmanager
+    def replicating(self, *, synchronous: bool) -> Iterator[None]:
+        """Wait for a replica at every commit, or for none, while the block runs; then as before.
+
+        Raises:
+            StartError: Patroni refused, or the cluster did not settle.
+        """
+        before = self._synchronous
+        self._replicate(synchronous=synchronous)
+        try:
+            yield
+        finally:
+            self._replicate(synchronous=before)
+
+    def _replicate(self, *, synchronous: bool) -> None:
+        if synchronous == self._synchronous:
+            return
+        asked = urllib.request.Request(
+            f"http://{self.primary.address}:8008/config",
+            data=msgspec.json.encode({"synchronous_mode": synchronous}),
+            headers={"Content-Type": "application/json"},
+            method="PATCH",
+        )
+        try:
+            with urllib.request.urlopen(asked, timeout=10):  # noqa: S310 - as above
+                pass
+        except OSError as error:
+            raise StartError(f"Patroni refused another synchronous_mode: {error}") from error
+        self._synchronous = synchronous
+        self.settled()
+
     def settled(self) -> None:
-        """Return when there is a primary, two replicas follow it, and one of them confirms every commit."""
+        """Return when there is a primary, two replicas follow it, and one of them confirms commits.
+
+        With ``replicating(synchronous=False)`` none does.
+        """
         for machine in self.machines:
             machine.start()
         self.wait(self._is_settled, "a primary and two replicas")
@@ -269,9 +308,8 @@ class Cluster:
             return False
         following = primary.status().get("replication") or []
         states = [(one.get("state"), one.get("sync_state")) for one in following]
-        return len([state for state, _ in states if state == "streaming"]) == 2 and "sync" in {
-            sync for _, sync in states
-        }
+        confirmed = "sync" in {sync for _, sync in states}
+        return len([state for state, _ in states if state == "streaming"]) == 2 and confirmed == self._synchronous
 
     def switch_over(self) -> None:
         """Ask Patroni for another primary.

@@ -30,6 +30,8 @@ class Seen:
         latest_s: Longest life of a token after its sign-out, at either node.
         forks: Refresh tokens that were exchanged for two different ones.
         lost: Requests without an answer.
+        sign_outs: Those that were acknowledged.
+        flows: Sign-ins at an application that went all the way, from the authorization request to a refresh.
     """
 
     committed: list[tuple[float, float]] = field(default_factory=list)
@@ -37,6 +39,7 @@ class Seen:
     forks: int = 0
     lost: int = 0
     sign_outs: int = 0
+    flows: int = 0
 
 
 class Crowd(Walkers):

@@ -184,6 +184,10 @@ def make_client(environment: Mapping[str, str]) -> dict[str, str]:
 def application_of(host: str, issuer: str, client: Mapping[str, str]) -> Application:
     """Return what the client knows once it has read the server's keys. Raises ``OSError`` where there is none."""
     with urllib.request.urlopen(f"http://{host}/.well-known/jwks.json", timeout=FETCH_S) as answer:
-        published = json.load(answer)["keys"]
-    keys = {one["kid"]: _der(one) for one in published if one["kty"] == "RSA"}
+        return application_with(json.load(answer), issuer, client)
+
+
+def application_with(published: Mapping[str, Any], issuer: str, client: Mapping[str, str]) -> Application:
+    """Return what the client knows once it has the server's keys, as the server has ``published`` them."""
+    keys = {one["kid"]: _der(one) for one in published["keys"] if one["kty"] == "RSA"}
     return Application(client["client_id"], client["client_secret"], issuer, keys)

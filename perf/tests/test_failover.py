@@ -1,18 +1,25 @@
 """Failover: the judge finds what a failover may not do, and a short run keeps its promises."""
 
+import asyncio
+import base64
 import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
+import msgspec
 import pytest
 
 from ironauth.tests.services import storage_binaries_missing
-from perf.failover import cases, report
+from perf.failover import applications, cases, report
+from perf.failover.applications import Users, Way
 from perf.failover.cases import Round
 from perf.failover.history import NEVER, History, Operation
 from perf.failover.people import Seen
+from perf.http_client import Connection, Reply
+from perf.load.oauth_messages import SCOPE, Application, Asking, Tokens
 from perf.nodes.watch import Answers
 from perf.rig.site_setup import ROOT
 
@@ -114,6 +121,69 @@ def test_each_broken_promise_is_told() -> None:
         assert not report.finding([broken], "").kept
 
 
+def test_what_asynchronous_replication_loses_is_its_price() -> None:
+    """Lost writes are counted in a table of their own and break nothing; an error that is no refusal does."""
+    lost = {"illegal": ["s"], "answers": Answers(wrong=["GET /api/v1/access/me: 401 {}"])}
+    seen = Seen(forks=1, latest_s=7.0)
+    found = report.finding([Round("asynchronous", "libpq", 1.0, seen=seen, **lost)], "")  # type: ignore[arg-type]
+    assert found.kept
+    (table,) = found.tables
+    assert table.title.startswith("The price")
+    assert table.rows[0][-1] == "1"
+    for wrong in ("POST /api/v1/access/refresh: 500 {}", "GET /api/v1/access/me: TimeoutError"):
+        assert not report.finding([Round("asynchronous", "libpq", 1.0, Answers(wrong=[wrong]), seen)], "").kept
+    refused = Round("primary", "libpq", 1.0, Answers(wrong=["GET /api/v1/access/me: 401 {}"]), Seen())
+    assert not report.finding([refused], "").kept
+
+
+@pytest.mark.parametrize(("took_s", "kept"), [(19.9, True), (20.1, False)])
+def test_without_a_majority_of_etcds_writes_end(took_s: float, kept: bool) -> None:
+    """A primary that nobody can depose takes them for a ttl at the longest."""
+    assert report.finding([Round("etcd_majority", "libpq", 1.0, Answers(), Seen(), took_s=took_s)], "").kept is kept
+
+
+def _tokens(generation: int, mark: bytes) -> bytes:
+    """Return an answer of the token endpoint."""
+    claims = base64.urlsafe_b64encode(b'{"sid":"s"}').decode()
+    refresh = base64.urlsafe_b64encode(bytes(16) + generation.to_bytes(4, "big") + mark).decode()
+    made = Tokens(f"h.{claims}.s", "Bearer", 60, SCOPE, refresh, "")
+    return msgspec.json.encode(made)
+
+
+class _Scripted(Connection):
+    """Says what it was told to say."""
+
+    def __init__(self, *replies: Reply) -> None:
+        super().__init__(("127.0.0.1", 9))
+        self._replies = [*replies]
+
+    async def send(self, *_: object, **__: object) -> Reply:
+        """Return the next of its replies."""
+        return self._replies.pop(0)
+
+
+FIRST = Reply(200, {}, _tokens(0, b"a"))
+CODE_CASES: dict[str, tuple[Reply, int, list[tuple[str, str]]]] = {
+    "its session ends": (Reply(400, {}, b""), 0, [("open", "ok"), ("end", "ok")]),
+    "or may have ended": (Reply(503, {}, b""), 0, [("open", "ok"), ("end", "unknown")]),
+    "two sessions are a fork": (Reply(200, {}, _tokens(0, b"b")), 1, [("open", "ok"), ("end", "unknown")]),
+}
+
+
+@pytest.mark.parametrize("name", CODE_CASES)
+def test_a_code_that_is_presented_twice(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is worth one session at most, which its second use ends."""
+    second, forks, noted = CODE_CASES[name]
+    monkeypatch.setattr(applications, "subject_in", lambda *_, **__: "somebody")
+    history, seen = History(), Seen()
+    users = Users(SimpleNamespace(client={}), history, Answers(), seen)  # type: ignore[arg-type]
+    way = Way(Application("c", "s", "i", {}), _Scripted(FIRST), _Scripted(second), 0, 0)
+    _, lives = asyncio.run(users.redeemed(way, {}, Asking.anew(), twice=True))
+    assert not lives
+    assert seen.forks == forks
+    assert [(one.act, one.outcome) for one in history.operations] == noted
+
+
 @pytest.mark.live
 @pytest.mark.storage
 @pytest.mark.only_postgres
@@ -125,6 +195,7 @@ def test_a_failover_keeps_its_promises() -> None:
     command = [sys.executable, "-m", "perf.failover", "--quick", "switchover", "primary"]
     done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=ROOT)
     said = done.stdout + done.stderr
+    assert ", 0 flows" not in said, said
     # How long it takes is for `make failover`, on a machine with nothing else to do.
     assert "pass: histories that are not linearizable" in said, said
     short = [line for line in said.splitlines() if "FALLS SHORT" in line and "no committed refresh" not in line]
