@@ -19,6 +19,7 @@ from perf.rig.processes import StartError
 #: Seconds: a lost primary costs up to Patroni's ttl (20), its loop, and a checkpoint; then PostgreSQL has to answer.
 LIMIT_S: Final = 60.0
 _REFUSAL: Final = re.compile(r": 40[01] ")  # in the words of `Answers`
+BEHIND_S: Final = 0.5  # of replicas that do not confirm: a network or disk that pauses
 _AROUND_S: Final = 2.0  # of load before the step, and after its recovery
 
 
@@ -102,6 +103,14 @@ def _lose_primary(site: ClusterSite) -> DatabaseMachine:
     return lost
 
 
+def _lose_primary_ahead(site: ClusterSite) -> DatabaseMachine:
+    lost = site.cluster.primary
+    lost.hold_back_wal()
+    time.sleep(BEHIND_S)
+    lost.kill()
+    return lost
+
+
 def _switch_over(site: ClusterSite) -> None:
     site.cluster.switch_over()
 
@@ -164,6 +173,10 @@ CASES: Final = {
     "asynchronous": Case(
         "without synchronous_mode, which is not how the kit is set up: the machine of the primary is lost (kill -9)",
         _lose_primary, 25.0, 5, asynchronous=True,
+    ),
+    "asynchronous_behind": Case(
+        f"the same, with replicas that have got nothing for {BEHIND_S:g} s",
+        _lose_primary_ahead, 25.0, 5, asynchronous=True,
     ),
 }  # fmt: skip
 

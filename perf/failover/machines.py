@@ -88,6 +88,13 @@ class DatabaseMachine:
             if process is not None:
                 process.wait()
 
+    def hold_back_wal(self) -> None:
+        """Send nothing to replicas any more, as a network that stalls; ends with the machine."""
+        for pid in self._postgres_processes():
+            with suppress(OSError):
+                if b"walsender" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                    os.kill(pid, signal.SIGSTOP)
+
     def _postgres_processes(self) -> list[int]:
         try:
             pid = int((self._folder / "data" / "postmaster.pid").read_text().split("\n", 1)[0])
