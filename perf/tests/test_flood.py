@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ironauth.tests.docs.test_sizing import constants
 from perf.experiments.flood import report
 from perf.experiments.flood.clients import Job, Outcome, sources, start, together
 from perf.experiments.flood.neighbours import busy_neighbours
@@ -182,3 +183,9 @@ def test_the_highest_memory_begins_anew() -> None:
     del held
     forget_peak(os.getpid())
     assert 1 < peak_mib(os.getpid()) < most - 32
+
+
+def test_the_bound_of_memory_is_what_sizing_counts() -> None:
+    """Pages, chart and experiment have one number."""
+    assert constants()["worker"] == report.WORKER_MIB
+    assert constants()["hashing"] == report.THREAD_MIB

@@ -63,3 +63,29 @@ def test_the_constants_are_all_used() -> None:
     assert {"hash", "signin", "refresh", "known", "unknown", "worker", "token", "person", "session", "event"} <= set(
         re.findall(r"\w+", text)
     )
+
+
+def test_memory_is_one_number_everywhere() -> None:
+    """The pages and the chart count with the constants of this one."""
+    worker, hashing, token = (constants()[name] for name in ("worker", "hashing", "token"))
+    tokens = math.ceil(MOST_LIVE * token / KIB)
+    assert f"150 + 2 \u00d7 64 = {worker + 2 * hashing:.0f} MiB" in PAGE
+    said = f"[{worker:.0f} MiB](../operate/sizing.md#memory-of-a-worker) + hash threads \u00d7 {hashing:.0f} MiB"
+    assert f"{said} (two threads: {worker + 2 * hashing:.0f} MiB)" in text_of("docs/security/figures.md")
+    each = f"{worker + tokens:.0f} MiB for each of `workers` ({worker:.0f}, and {tokens} for 50,000 live tokens)"
+    assert each in " ".join(text_of("docs/operate/kubernetes.md").split())
+    chart = text_of("deploy/helm/ironauth/templates/_helpers.tpl")
+    assert f"{worker:.0f} + {tokens} MiB, and a hash {hashing:.0f};" in chart
+    assert f"(mul (int .Values.workers) {worker + tokens:.0f}) (mul (int .Values.hashThreads) {hashing:.0f})" in chart
+
+
+def test_the_parts_of_a_worker_fit_into_what_is_counted() -> None:
+    """What was measured after sign-ins, and the rest of a flood."""
+    after = re.search(r"^\| after sign-ins \| (\d+) \| (\d+) \|$", PAGE, re.MULTILINE)
+    flood = re.search(r"had peaks of (\d+): two hashes of 64, and (\d+) for the rest", PAGE)
+    assert after
+    assert flood
+    most, rest = map(int, flood.groups())
+    assert most == 2 * constants()["hashing"] + rest
+    measured = [*map(int, after.groups()), rest]
+    assert max(measured) <= constants()["worker"] <= max(measured) * 1.1

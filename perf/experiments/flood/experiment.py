@@ -16,8 +16,8 @@ from perf.rig.site_setup import prepare_site, serve, site_environment
 HYPOTHESIS = (
     "While four times as many sign-ins arrive as the pool can hash, /me at 200 requests/s keeps a p99 of 5 ms: the "
     "event loop runs first, because the hash threads are niced (19, SCHED_BATCH). What can not be taken is refused "
-    "with 503 and Retry-After in under 50 ms, what is taken waits at most 4 s, memory comes to about 130 MiB + 64 MiB "
-    "for each thread (two threads: at most 260 MiB). "
+    "with 503 and Retry-After in under 50 ms, what is taken waits at most 4 s, memory comes to at most 150 MiB + 64 "
+    "MiB for each thread (two threads: 278 MiB). "
     "Beside a busy process a core /me and the refusals keep these bounds, and the niced threads hash nine tenths of "
     "what threads of normal priority do there."
 )

@@ -20,8 +20,8 @@ REFUSED_MS = 50.0
 #: Of the hashes that threads of normal priority compute beside the same neighbours.
 SHARE_OF_NICE_0 = 0.9
 LIMIT_MS = 4_000.0  # IRONAUTH_HASH_MAX_WAIT_S, which the servers have at its default
-#: On SQLite: docs/security/figures.md; two threads at most 260 MiB.
-BASE_MIB, MARGIN_MIB, THREAD_MIB = 120.0, 12.0, 64.0
+#: ``worker`` and ``hashing`` of docs/operate/sizing.md; two threads: 278 MiB.
+WORKER_MIB, THREAD_MIB = 150.0, 64.0
 _NS_PER_MS = 1_000_000
 
 
@@ -134,7 +134,7 @@ def _checks(seen: Seen) -> list[Check]:
     refused = sorted(_pool([one.sign_ins for one in rounds], lambda outcome: outcome.shed))
     without = sum(one.sign_ins.no_retry_after for one in rounds)
     limit_s = (LIMIT_MS + max(one.slowest_ms for one in seen.raw)) / 1_000
-    bound = BASE_MIB + MARGIN_MIB + THREAD_MIB * seen.threads
+    bound = WORKER_MIB + THREAD_MIB * seen.threads
     calm = sorted(_calm(rounds))
     still = 1 - len(calm) / max(len(me), 1)
     checks = [

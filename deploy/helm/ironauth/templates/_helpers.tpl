@@ -73,7 +73,7 @@ IRONAUTH_TRUSTED_PROXIES: {{ join "," .Values.trustedProxies | quote }}
     name: {{ include "ironauth.fullname" . }}
 {{- end }}
 
-{{/* docs/operate/sizing.md: a worker with 50,000 live tokens has 150 + 146 MiB, and a hash 64; a core for each. */}}
+{{/* docs/operate/sizing.md: a worker with 50,000 live tokens has 150 + 147 MiB, and a hash 64; a core for each. */}}
 {{- define "ironauth.resources" -}}
 {{- if .Values.resources }}
 {{- toYaml .Values.resources }}
