@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
+from uuid import UUID
 
 from perf.failover.applications import Users
 from perf.failover.history import History
@@ -198,9 +199,19 @@ def run(site: ClusterSite, name: str, route: str, folder: Path) -> Round:
     history = History()
     with site.cluster.replicating(synchronous=not CASES[name].asynchronous):
         found = asyncio.run(_under_load(site, name, route, history))
+        history.stored(_sessions(site.cluster))
     found.sessions, found.operations = history.sessions, len(history.operations)
     found.illegal = history.judge(folder)
     return found
+
+
+def _sessions(cluster: Cluster) -> dict[UUID, tuple[int, bool]]:
+    """Return the generation of every session that the primary has, and whether it has ended."""
+    done = cluster.primary.local_sql("SELECT id, generation, revoked_at IS NOT NULL FROM tokens_session")
+    if done.returncode:
+        raise StartError(f"the sessions could not be read: {done.stderr[:300]}")
+    rows = [line.split("|") for line in done.stdout.splitlines() if "|" in line]
+    return {UUID(sid): (int(generation), ended == "t") for sid, generation, ended in rows}
 
 
 async def _under_load(site: ClusterSite, name: str, route: str, history: History) -> Round:

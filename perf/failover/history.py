@@ -3,9 +3,11 @@
 import os
 import shutil
 import subprocess
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
+from uuid import UUID
 
 import msgspec
 
@@ -16,6 +18,8 @@ BUILD_S: Final = 180  # for Go's own library, the first time
 JUDGE_S: Final = 120
 #: Stands for the end of an operation of which nobody knows when, or whether, it takes effect.
 NEVER: Final = 2**62
+#: The generation of a session that the database does not have; no refresh token has it.
+LOST: Final = -2
 
 
 class Operation(msgspec.Struct):
@@ -24,9 +28,9 @@ class Operation(msgspec.Struct):
     Attributes:
         session: Its id.
         client: Who asked.
-        act: ``open``, ``refresh`` or ``end``.
-        generation: Of the refresh token that was presented; of an opened session its first one.
-        outcome: ``ok``, ``refused``, or ``unknown``: 503, or no answer.
+        act: ``open``, ``refresh`` or ``end``; or ``stored``, which is what the database has in the end.
+        generation: Of the refresh token that was presented; of an opened session its first one; or the stored one.
+        outcome: ``ok``, ``refused``, or ``unknown``: 503, or no answer. Of a stored session that has ended ``refused``.
         call: When it was sent, in nanoseconds of one clock.
         done: When it was answered; ``NEVER`` where the outcome is unknown.
     """
@@ -57,6 +61,18 @@ class History:
             operation.done = NEVER
             self._unknown[key] = operation
         self.operations.append(operation)
+
+    def stored(self, rows: Mapping[UUID, tuple[int, bool]]) -> None:
+        """Note what the database has of each session, when nobody asks for anything any more.
+
+        Args:
+            rows: The generation of each session, and whether it has ended. One that is not there was lost.
+        """
+        now = time.monotonic_ns()
+        for session in sorted({operation.session for operation in self.operations}):
+            generation, ended = rows.get(UUID(session), (LOST, False))
+            outcome = "refused" if ended else "ok"
+            self.operations.append(Operation(session, 0, "stored", generation, outcome, now, now))
 
     @property
     def sessions(self) -> int:

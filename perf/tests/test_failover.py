@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from uuid import UUID
 
 import msgspec
 import pytest
@@ -16,7 +17,7 @@ from ironauth.tests.services import storage_binaries_missing
 from perf.failover import applications, cases, report
 from perf.failover.applications import Users, Way
 from perf.failover.cases import Round
-from perf.failover.history import NEVER, History, Operation
+from perf.failover.history import LOST, NEVER, History, Operation
 from perf.failover.people import Seen
 from perf.http_client import Connection, Reply
 from perf.load.oauth_messages import SCOPE, Application, Asking, Tokens
@@ -52,6 +53,9 @@ LEGAL: dict[str, tuple[Step, ...]] = {
     "503, and it was found out as used": (("refresh", 0, "unknown", 1, 2), ("refresh", 0, "refused", 30, 31)),
     "an end that was not acknowledged": (("end", 0, "unknown", 1, 2), ("refresh", 0, "refused", 3, 4)),
     "an end that never happened": (("end", 0, "unknown", 1, 2), ("refresh", 0, "ok", 3, 4)),
+    "the database has what was acknowledged": (("refresh", 0, "ok", 1, 2), ("stored", 1, "ok", 3, 3)),
+    "the database has what was not": (("refresh", 0, "unknown", 1, 2), ("stored", 1, "ok", 3, 3)),
+    "the database has an end": (("end", 0, "ok", 1, 2), ("stored", 0, "refused", 3, 3)),
     "after the end nothing": (("end", 0, "ok", 1, 2), ("refresh", 0, "refused", 3, 4)),
 }
 ILLEGAL: dict[str, tuple[Step, ...]] = {
@@ -62,6 +66,14 @@ ILLEGAL: dict[str, tuple[Step, ...]] = {
         ("refresh", 1, "ok", 3, 4),
         ("refresh", 0, "ok", 5, 6),
     ),
+    "a lost refresh behind tries in vain": (
+        ("refresh", 0, "ok", 1, 2),
+        ("refresh", 1, "unknown", 3, 4),
+        ("refresh", 1, "refused", 5, 6),
+        ("stored", 0, "refused", 7, 7),
+    ),
+    "the database has lost a sign-out": (("end", 0, "ok", 1, 2), ("stored", 0, "ok", 3, 3)),
+    "the database has lost the session": (("stored", LOST, "ok", 3, 3),),
     "a session that lives was refused": (("refresh", 0, "refused", 1, 2),),
     "a sign-out of a session that lives was refused": (("end", 0, "refused", 1, 2),),
 }
@@ -98,6 +110,20 @@ def test_tries_in_vain_are_one_operation() -> None:
         ("refresh", 3, NEVER),
         ("refresh", 7, 8),
     ]
+
+
+def test_what_the_database_has_ends_each_history() -> None:
+    """A session that it does not have was lost, however its id is written."""
+    kept, ended, lost = (UUID(int=number) for number in (1, 2, 3))
+    made = History()
+    for sid in (str(kept), ended.hex, str(lost)):
+        made.note(Operation(sid, 0, "open", 0, "ok", 0, 0))
+    made.stored({kept: (4, False), ended: (5, True)})
+    assert {(UUID(one.session), one.generation, one.outcome) for one in made.operations if one.act == "stored"} == {
+        (kept, 4, "ok"),
+        (ended, 5, "refused"),
+        (lost, LOST, "ok"),
+    }
 
 
 def test_the_gap_begins_with_the_failure() -> None:

@@ -2,7 +2,8 @@
 //
 // A session is a counter with an end: a refresh token of generation g is exchanged for g+1 once, for everybody who presents it
 // within the grace window; when an older one is presented afterwards, the session ends. What was answered by 503, or not at
-// all, may have happened at any time since, or never.
+// all, may have happened at any time since, or never. What the database has of it in the end is its last operation: a lost
+// refresh, after which tries were answered by 503, would otherwise look like one of these that was found out as used.
 package main
 
 import (
@@ -50,6 +51,10 @@ func step(from, asked, _ interface{}) []interface{} {
 		return one(session{op.Generation, false})
 	case "refresh":
 		return refresh(state, op)
+	case "stored": // read from the database in the end: "refused" stands for a session that has ended
+		if state.generation == op.Generation && state.ended == (op.Outcome == "refused") {
+			return one(state)
+		}
 	case "end":
 		switch {
 		case op.Outcome == "ok":
