@@ -176,7 +176,7 @@ CASES: Final = {
         _lose_primary, 25.0, 5, asynchronous=True,
     ),
     "asynchronous_behind": Case(
-        f"the same, with replicas that have got nothing for {BEHIND_S:g} s",
+        f"without synchronous_mode: the primary is lost when its replicas have got nothing for {BEHIND_S:g} s",
         _lose_primary_ahead, 25.0, 5, asynchronous=True,
     ),
 }  # fmt: skip
