@@ -3,9 +3,10 @@
 from collections.abc import Callable
 from io import StringIO
 
+import psycopg
 import pytest
 from django.core.management import CommandError, call_command
-from django.db import connection
+from django.db import OperationalError, connection
 from django.db.models import QuerySet
 
 from accounts import search
@@ -188,6 +189,24 @@ def test_rows_of_before_are_filled_in_batches_and_going_back_leaves_nothing(monk
         assert text_index.store(connection, search.PEOPLE) == 3
     assert text_index.build(connection, search.PEOPLE)
     assert len(_found("anne")) == 5
+
+
+@pytest.mark.only_postgres
+@pytest.mark.django_db(transaction=True)
+def test_nobody_waits_behind_the_migration_while_a_backup_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It lets the others through after each try, gives up in the end, and goes on when it is run again."""
+    monkeypatch.setattr(text_index, "LOCK_WAIT_MS", 10)
+    monkeypatch.setattr(text_index, "PAUSE_S", 0)
+    told = {**connection.get_connection_params()}
+    told.pop("cursor_factory", None), told.pop("context", None)
+    _person("carla@example.com")
+    with psycopg.connect(**told) as backup:
+        backup.execute("LOCK TABLE accounts_user IN ACCESS SHARE MODE")
+        with pytest.raises(OperationalError, match="lock timeout"):
+            text_index.store(connection, search.PEOPLE)
+        _person("anna@example.com")
+    assert text_index.store(connection, search.PEOPLE) == 0
+    assert _found("example") == {"anna@example.com", "carla@example.com"}
 
 
 def test_staff_find_people_who_leave_by_the_address_they_had(monkeypatch: pytest.MonkeyPatch) -> None:

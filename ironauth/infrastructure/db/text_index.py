@@ -5,12 +5,16 @@ SQLite has none, and looks at each row. So does Postgres where the extension is 
 An index may have its text *stored*, in its plain form, in a column that no model knows. A trigger writes this column,
 whatever program writes the row: the release before this one, a batch, somebody at a console. Rows of before are filled
 in batches, which the trigger judges like any other write.
+
+A migration that gives one of its columns another type, or drops one, has to ``forget`` the text before and ``store`` it
+after. Postgres refuses the first because of the trigger. With the second it drops the trigger, and tells nobody.
 """
 
+import time
 from dataclasses import dataclass
 from typing import Any, Final
 
-from django.db import DatabaseError, transaction
+from django.db import DatabaseError, OperationalError, transaction
 
 from ironauth.infrastructure.db.folding import plain_sql
 
@@ -20,6 +24,12 @@ BATCH: Final = 2_000  # rows that a statement fills: locked for 0.2 s
 #: Values of a stored text that Postgres estimates by, where 100 are usual: it takes the walk of a list for two letters
 #: that few have less often, and plans a search 0.5 ms longer (measured at a million people).
 STATISTICS: Final = 1_000
+#: What a change of the table waits for its lock at most, in milliseconds. All who read the table wait behind it.
+#: Longer than Postgres takes to end a vacuum of its own that is in the way (``deadlock_timeout``, 1 s).
+LOCK_WAIT_MS: Final = 2_000
+TRIES: Final = 10
+PAUSE_S: Final = 1.0
+_LOCKED: Final = "55P03"  # lock_not_available
 _EXTENSION: Final = (
     "SELECT quote_ident(n.nspname) FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace"
     " WHERE e.extname = 'pg_trgm'"
@@ -105,25 +115,26 @@ def store(connection: Any, index: TextIndex) -> int:
     Args:
         connection: Django's connection to the database.
         index: One that has a stored text.
+
+    Raises:
+        OperationalError: Another transaction, a backup say, had the table at each of several tries.
     """
     if connection.vendor != "postgresql":
         return 0
     quote = connection.ops.quote_name
     table, column, function = quote(index.table), quote(index.stored), quote(f"{index.table}_{index.stored}")
     given = " || ' ' || ".join(f"NEW.{quote(name)}" for name in index.columns)
-    with connection.cursor() as cursor, transaction.atomic(using=connection.alias):
-        cursor.execute(f"ALTER TABLE {table} ADD COLUMN IF NOT EXISTS {column} text")
-        cursor.execute(f"ALTER TABLE {table} ALTER COLUMN {column} SET STATISTICS {STATISTICS}")
-        cursor.execute(
-            f"CREATE OR REPLACE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql AS $$"
-            f" DECLARE joined text := ' ' || {given};"
-            f" BEGIN NEW.{column} := {plain_sql('joined', connection.alias)}; RETURN NEW; END $$"
-        )
-        watched = ", ".join(map(quote, (*index.columns, index.stored)))
-        cursor.execute(
-            f"CREATE OR REPLACE TRIGGER {function} BEFORE INSERT OR UPDATE OF {watched} ON {table}"
-            f" FOR EACH ROW EXECUTE FUNCTION {function}()"
-        )
+    watched = ", ".join(map(quote, (*index.columns, index.stored)))
+    _patiently(
+        connection,
+        f"ALTER TABLE {table} ADD COLUMN IF NOT EXISTS {column} text",
+        f"ALTER TABLE {table} ALTER COLUMN {column} SET STATISTICS {STATISTICS}",
+        f"CREATE OR REPLACE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql AS $$"
+        f" DECLARE joined text := ' ' || {given};"
+        f" BEGIN NEW.{column} := {plain_sql('joined', connection.alias)}; RETURN NEW; END $$",
+        f"CREATE OR REPLACE TRIGGER {function} BEFORE INSERT OR UPDATE OF {watched} ON {table}"
+        f" FOR EACH ROW EXECUTE FUNCTION {function}()",
+    )
     return _fill(connection, table, column)
 
 
@@ -141,6 +152,22 @@ def forget(connection: Any, index: TextIndex) -> None:
             cursor.execute(f"DROP TRIGGER IF EXISTS {function} ON {table}")
             cursor.execute(f"DROP FUNCTION IF EXISTS {function}")
             cursor.execute(f"ALTER TABLE {table} DROP COLUMN IF EXISTS {quote(index.stored)}")
+
+
+def _patiently(connection: Any, *statements: str) -> None:
+    """Run statements in one transaction that waits for no lock for long, and again where it had to."""
+    for left in reversed(range(TRIES)):
+        try:
+            with transaction.atomic(using=connection.alias), connection.cursor() as cursor:
+                cursor.execute(f"SET LOCAL lock_timeout = {LOCK_WAIT_MS}")
+                for statement in statements:
+                    cursor.execute(statement)
+                cursor.execute("SET LOCAL lock_timeout = 0")  # inside a transaction of a test the setting would stay
+                return
+        except OperationalError as error:
+            if not left or getattr(error.__cause__, "sqlstate", None) != _LOCKED:
+                raise
+        time.sleep(PAUSE_S)
 
 
 def _fill(connection: Any, table: str, column: str) -> int:
