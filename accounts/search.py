@@ -10,7 +10,7 @@ from django.db.models import Q
 
 from accounts import names
 from ironauth.infrastructure.db.folding import HasPart, Joined, Stored, Unindexed
-from ironauth.infrastructure.db.text_index import PART_CHARACTERS, TextIndex, is_there
+from ironauth.infrastructure.db.text_index import PART_CHARACTERS, TextIndex, is_stored, is_there
 
 #: The columns that are looked at, of each person.
 COLUMNS: Final = ("email_key", "name", "given_name", "family_name", "preferred_username")
@@ -50,7 +50,7 @@ def has(word: str, *columns: str) -> Q:
 
 
 def check_indexes(app_configs: Any, databases: Any = None, **kwargs: Any) -> list[CheckMessage]:  # noqa: ARG001 - Django's signature
-    """Warn where Postgres has no index to search people by: its user may not create the extension.
+    """Warn where Postgres has no index to search people by, or no trigger keeps the text of it.
 
     Args:
         app_configs: Django's.
@@ -65,11 +65,11 @@ def check_indexes(app_configs: Any, databases: Any = None, **kwargs: Any) -> lis
 
 
 def _lacks(connection: Any) -> bool:
-    """Tell whether an index is missing though the migration has run that makes it."""
+    """Tell whether an index or its trigger is missing though the migration has run that makes them."""
     if connection.vendor != "postgresql":
         return False
     try:
         made = MADE_BY in MigrationRecorder(connection).applied_migrations()
-        return made and not all(is_there(connection, index) for index in INDEXES)
+        return made and not all(is_there(connection, one) and is_stored(connection, one) for one in INDEXES)
     except DatabaseError:  # out of reach; another check's business
         return False

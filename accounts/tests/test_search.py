@@ -274,6 +274,20 @@ def test_what_a_broken_attempt_has_left_is_made_anew() -> None:
     assert text_index.is_there(connection, search.PEOPLE)
 
 
+@pytest.mark.only_postgres
+@pytest.mark.parametrize("lost", ["DROP TRIGGER {0} ON accounts_user", "ALTER TABLE accounts_user DISABLE TRIGGER {0}"])
+def test_a_trigger_that_is_gone_is_told_and_made_anew(lost: str) -> None:
+    """People who came meanwhile are found again; a check tells until then."""
+    with connection.cursor() as cursor:
+        cursor.execute(lost.format("accounts_user_search_text"))
+    _person("carla@example.com")
+    assert _found("arla") == set()
+    assert [found.id for found in search.check_indexes(None, databases=["default"])] == ["ironauth.W003"]
+    call_command("search_index", stdout=StringIO())
+    assert _found("arla") == {"carla@example.com"}
+    assert search.check_indexes(None, databases=["default"]) == []
+
+
 @pytest.mark.only_sqlite
 def test_on_sqlite_there_is_no_index_and_nothing_to_say() -> None:
     """The command does nothing, and no check warns."""

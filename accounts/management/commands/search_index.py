@@ -1,4 +1,4 @@
-"""``manage.py search_index``: the indexes that people are searched by, where the migration could not make them."""
+"""``manage.py search_index``: what people are searched by, where the migration could not make it or it was lost."""
 
 from typing import Any
 
@@ -24,6 +24,7 @@ class Command(BaseCommand):
 
         Raises:
             CommandError: The extension is missing and may not be created.
+            OperationalError: A long transaction, such as a backup, kept the table from being changed.
         """
         connection = connections[DEFAULT_DB_ALIAS]
         with ignore_broken_pipe(self.stdout):
@@ -31,6 +32,8 @@ class Command(BaseCommand):
                 self.stdout.write("Nothing to do: SQLite has no such index.")
                 return
             for index in search.INDEXES:
+                if not text_index.is_stored(connection, index):
+                    text_index.store(connection, index)
                 if not text_index.build(connection, index):
                     raise CommandError(search.REMEDY)
                 self.stdout.write(f"{index.name}: there")

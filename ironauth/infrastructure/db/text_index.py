@@ -34,6 +34,7 @@ _EXTENSION: Final = (
     "SELECT quote_ident(n.nspname) FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace"
     " WHERE e.extname = 'pg_trgm'"
 )
+_KEPT: Final = "SELECT 1 FROM pg_trigger WHERE tgrelid = to_regclass(%s) AND tgname = %s AND tgenabled <> 'D'"
 _VALID: Final = "SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass(%s)"
 #: What Postgres says when the extension may not be made (42501), is not installed (0A000, 58P01), or was just made by
 #: another process (23505, 42710).
@@ -93,6 +94,21 @@ def is_there(connection: Any, index: TextIndex) -> bool:
         cursor.execute(_VALID, [connection.ops.quote_name(index.name)])
         row = cursor.fetchone()
     return bool(row and row[0])
+
+
+def is_stored(connection: Any, index: TextIndex) -> bool:
+    """Tell whether a trigger keeps the stored text, or there is none to keep. 1 query, or none.
+
+    Args:
+        connection: Django's connection to the database.
+        index: The index.
+    """
+    if not index.stored:
+        return True
+    quote = connection.ops.quote_name
+    with connection.cursor() as cursor:
+        cursor.execute(_KEPT, [quote(index.table), f"{index.table}_{index.stored}"])
+        return cursor.fetchone() is not None
 
 
 def drop(connection: Any, index: TextIndex) -> None:
