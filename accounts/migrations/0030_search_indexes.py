@@ -2,7 +2,7 @@ from django.db import migrations
 
 
 class Migration(migrations.Migration):
-    """The indexes that people were searched by in 0.4; those of ``0035`` are in their place."""
+    """Empty since ``0035``, whose indexes are in the place of those that were built here. No release had these."""
 
     dependencies = [
         ('accounts', '0029_staff_filters'),

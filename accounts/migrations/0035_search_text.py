@@ -4,7 +4,7 @@ from accounts.search import REMEDY
 from ironauth.infrastructure.db import text_index
 from ironauth.infrastructure.telemetry.logs import get_logger
 
-#: Those of 0.4, which compared texts with their accents and folded each row that they found.
+#: Those that ``0030`` built before it was emptied: they compared texts with their accents.
 FORMER = ("accounts_user_search", "accounts_leaving_search")
 #: As they are in this release: a later one may search by other columns, which are not there yet when this runs.
 PEOPLE = text_index.TextIndex(

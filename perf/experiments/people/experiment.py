@@ -8,7 +8,7 @@ from typing import Any, Final
 import psycopg
 
 from ironauth.tests.services import PrivatePostgres
-from perf.experiments.people.loading import load
+from perf.experiments.people.loading import drop_search, load, search_indexes
 from perf.findings import Finding, Table, at_most
 from perf.lab import Lab
 from perf.rig.processes import free_port
@@ -21,7 +21,6 @@ HYPOTHESIS = (
 )
 WANTED_MS: Final = 10.0
 SMALL, LARGE, QUICK = 1_000, 1_000_000, 100_000
-_INDEXES: Final = "SELECT indexname, tablename FROM pg_indexes WHERE indexdef LIKE '%gin_trgm_ops%'"
 #: What many people meet is found by the order of the list, of which each row is asked until a page is full.
 WALKS: Final = "Seq Scan on accounts_user"
 
@@ -52,14 +51,13 @@ def measure(lab: Lab) -> Finding:
 
 def _grow(database: Any, environment: dict[str, str], *, have: int, want: int) -> dict[str, float]:
     """Load people without the indexes of the search, and build these after it; return what it took."""
-    for index, _ in database.execute(_INDEXES).fetchall():
-        database.execute(f"DROP INDEX {index}")
+    drop_search(database)
     began = time.perf_counter()
     load(database, have=have, want=want)
     loaded = time.perf_counter()
     prepare(["manage.py", "search_index"], environment, limit_s=3_600)
     built = time.perf_counter()
-    built_over = {table: index for index, table in database.execute(_INDEXES).fetchall()}
+    built_over = search_indexes(database)
     sizes = database.execute(
         "SELECT pg_relation_size(%s), pg_total_relation_size('accounts_user')", [built_over["accounts_user"]]
     ).fetchone()

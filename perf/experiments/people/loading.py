@@ -67,3 +67,23 @@ def load(database: Any, *, have: int, want: int) -> None:
         database.execute(_ROLE, {"role": role, "one_in": one_in})
     database.execute(_LEAVING, {"leaving": LEAVING})
     database.execute("VACUUM ANALYZE")
+
+
+def search_indexes(database: Any) -> dict[str, str]:
+    """Return the index that each table is searched by, by what the index is made of.
+
+    Args:
+        database: A psycopg connection.
+    """
+    found = database.execute("SELECT tablename, indexname FROM pg_indexes WHERE indexdef LIKE '%gin_trgm_ops%'")
+    return dict(found.fetchall())
+
+
+def drop_search(database: Any) -> None:
+    """Drop these indexes: rows come faster without them, and ``manage.py search_index`` builds them afterwards.
+
+    Args:
+        database: A psycopg connection that commits by itself.
+    """
+    for index in search_indexes(database).values():
+        database.execute(f"DROP INDEX {index}")

@@ -30,7 +30,6 @@ FROM (SELECT i, md5('s' || i) AS m, now() - interval '2 days' AS ended, 1 + i * 
         now() - interval '20 days' + i * (interval '17 days' / %(count)s) AS made
     FROM generate_series(1, %(count)s::bigint) AS i) AS opened
 """
-_SEARCHED_BY: Final = "SELECT indexname FROM pg_indexes WHERE indexdef LIKE '%gin_trgm_ops%'"
 _INDEXES: Final = """
 SELECT i.indexrelid::regclass::text, pg_get_indexdef(i.indexrelid) FROM pg_index i
 WHERE i.indrelid = to_regclass(%s) AND NOT EXISTS (SELECT FROM pg_constraint c WHERE c.conindid = i.indexrelid)
@@ -56,8 +55,7 @@ def fill(database: Any, environment: Mapping[str, str], *, people: int, events: 
         people: How many.
         events: How many, over all months.
     """
-    for (index,) in database.execute(_SEARCHED_BY).fetchall():
-        database.execute(f"DROP INDEX {index}")
+    people_loading.drop_search(database)
     people_loading.load(database, have=0, want=people)
     prepare(["manage.py", "search_index"], environment, limit_s=3_600)
     database.execute("SET session_replication_role = replica")  # no look-up of each session's person: they are right
