@@ -17,7 +17,7 @@ LOOK_S, REST_S, BUSY_S = 1.0, 10.0, 60.0
 AT_REST: Final = 0.02
 #: Objects that have come to stay, at which a full round is made at once, and after which what survives it is frozen.
 #: They take about 1 ms; on a machine a third as fast, 3 to 4.
-MOST_WALKED = 2_500
+MOST_WALKED = 2_000
 #: Objects frozen since the start, at most: of what is frozen, garbage that refers to itself is never found. All pages
 #: and all that is imported late come to 80,000.
 MOST_FROZEN = 100_000

@@ -1,8 +1,8 @@
 """Failover of PostgreSQL and Redis in network namespaces: ``python -m perf.failover``, or cases: ``… primary cut``.
 
 Linux and root only: three machines with etcd, Patroni, PostgreSQL, Redis and Sentinel, HAProxy, two IronAuth nodes and
-nginx, in network namespaces of their own. Exit status: 0 every promise was kept; 1 one was broken; 2 something did not
-start; 130 interrupted.
+nginx, in network namespaces of their own. Exit status: 0 every promise was kept; 1 one was broken, or the run ended
+early, which the report tells; 2 something did not start; 130 interrupted.
 """
 
 import sys
@@ -24,6 +24,7 @@ from perf.nodes import network
 from perf.rig.arguments import whole_number
 from perf.rig.console import leave_by_interrupt, say, status_of
 from perf.rig.log_lines import quoted
+from perf.rig.processes import StartError
 
 HYPOTHESIS = (
     "A lost primary costs at most 25 s (Patroni's least ttl is 20), a switchover 3 s; nothing that was acknowledged is "
@@ -76,16 +77,25 @@ def _run(names: Sequence[str], *, quick: bool, rounds: int) -> Finding:
         say("compiling the judge, and preparing three database machines, two nodes and nginx")
         history.build(folder)
         place = site(folder, stack, people=_PEOPLE_OF_A_ROUND * len(plan) + 1, workers=1)
+        versions = everything(place.cluster)
         seen: list[Round] = []
+        ended = ""
         for number, (name, route) in enumerate(plan, start=1):
-            one = run(place, name, route, folder)
+            try:
+                one = run(place, name, route, folder)
+            except StartError as error:
+                if not seen:
+                    raise
+                ended = f"the run ended at round {number} of {len(plan)}, {name} by {route}: {error}"
+                say(f"wrong: {ended}")
+                break
             seen.append(one)
             cost = f"{one.gap_s:.1f} s, {one.unavailable} answers 503"
             judged = f"{one.sessions} histories, {len(one.illegal)} not linearizable, {one.seen.flows} flows"
             say(f"{number} of {len(plan)}: {name} by {route}: {cost}, {judged}")
             for text in one.broken[:5]:
                 say(f"wrong: {text}")
-        found = finding(seen, everything(place.cluster))
+        found = finding(seen, versions, ended=ended)
         errors = [line for node in place.nodes for line in node.errors()]
         counted = Counter(map(quoted, errors)).most_common(_MOST_QUOTED)
         found.notes = [*found.notes, *(f"in the log: {line}, {times} times" for line, times in counted)]

@@ -18,12 +18,13 @@ _COLUMNS: Final = (*_SEEN, "not linearizable")
 _PRICE: Final = (*_SEEN, "with acknowledged writes that were lost")
 
 
-def finding(rounds: Sequence[Round], versions: str) -> Finding:
+def finding(rounds: Sequence[Round], versions: str, *, ended: str = "") -> Finding:
     """Report rounds, those of one case and way together; what is promised apart from what is not.
 
     Args:
         rounds: What was seen.
         versions: Of the programs, in words.
+        ended: Why the run ended before its last round, which is a failure; "" for a whole run.
     """
     groups: dict[tuple[str, str], list[Round]] = {}
     for one in rounds:
@@ -52,7 +53,7 @@ def finding(rounds: Sequence[Round], versions: str) -> Finding:
     tables = [Table("Failover under load", _COLUMNS, rows[True])] if rows[True] else []
     if rows[False]:
         tables.append(Table("The price of asynchronous replication, which loses writes", _PRICE, rows[False]))
-    wrong = [text for one in rounds for text in one.broken]
+    wrong = [*filter(None, [ended]), *(text for one in rounds for text in one.broken)]
     return Finding(
         tables,
         checks,

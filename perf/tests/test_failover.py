@@ -147,6 +147,16 @@ def test_each_broken_promise_is_told() -> None:
         assert not report.finding([broken], "").kept
 
 
+def test_a_run_that_ended_early_is_no_success() -> None:
+    """What was seen until then is told, and why there is no more; without a reason it is a whole run."""
+    seen = [Round("primary", "libpq", 1.0, Answers(), Seen())]
+    for why in ("", "the cluster has no primary"):
+        found = report.finding(seen, "", ended=why)
+        assert found.kept is not bool(why)
+        assert len(found.tables[0].rows) == 1
+        assert any(why and why in note for note in found.notes) is bool(why)
+
+
 def test_what_asynchronous_replication_loses_is_its_price() -> None:
     """Lost writes are counted in a table of their own and break nothing; an error that is no refusal does."""
     lost = {"illegal": ["s"], "answers": Answers(wrong=["GET /api/v1/access/me: 401 {}"])}
