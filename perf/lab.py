@@ -54,6 +54,7 @@ EXPERIMENTS = {
     "trail": Entry("the audit trail: bytes an event, a month dropped, a table partitioned (--size)", (POSTGRES,)),
     "scale": Entry("what people and staff ask, among a thousand people and millions (--size)", (POSTGRES,)),
     "routing": Entry("a million tokens over sixteen workers, each token with its worker: a simulation"),
+    "costs": Entry("CPU time of single requests: a token's first use, userinfo, a flow", (POSTGRES, REDIS)),
     "upstream": Entry("three requests of a sign-in with another provider: CPU time"),
     "moving_in": Entry("people of another system moved in, again, and taken back: time and memory (--size)"),
 }

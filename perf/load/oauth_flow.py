@@ -22,6 +22,7 @@ from perf.load.oauth_messages import (
     Wrong,
     check_introspection,
     code_in,
+    code_led_back,
     sealed_in,
     subject_in,
     tokens_in,
@@ -61,8 +62,18 @@ class Visit:
 
     async def walk(self, email: str, password: str) -> None:
         """Do the five. Raises ``Wrong`` at the first answer that is not right, ``Shed`` at one that is 503."""
+        await self._use(*await self.signed_in(email, password))
+
+    async def again(self) -> None:
+        """Do four, as somebody who was signed in before: authorize leads back at once. Raises as ``walk``."""
+        application, asking = self._application, Asking.anew()
+        answer = await self._send("authorize", "GET", asking.target(application), 303)
+        tokens = await self._tokens("token", **asking.grant(code_led_back(answer, asking.state, application.issuer)))
+        await self._use(tokens, subject_in(tokens.id_token, application, nonce=asking.nonce))
+
+    async def _use(self, tokens: Tokens, subject: str) -> None:
+        """Introspect and refresh, as the client's server."""
         application = self._application
-        tokens, subject = await self.signed_in(email, password)
         asked = {"token": tokens.access_token, **application.credentials}
         check_introspection(
             await self._send("introspect", "POST", "/oauth/introspect", 200, asked), application, subject

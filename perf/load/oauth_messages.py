@@ -98,6 +98,14 @@ def sealed_in(page: Reply) -> str:
 
 
 def code_in(answer: Reply, *, state: str, issuer: str) -> str:
+    """Return the code of a sign-in. Raises ``Wrong`` unless it leads back as it must, with a cookie for the next."""
+    code = code_led_back(answer, state, issuer)
+    if not any(name.endswith("sso") for name in answer.cookies()):
+        raise Wrong("sign-in: no SSO cookie")
+    return code
+
+
+def code_led_back(answer: Reply, state: str, issuer: str) -> str:
     """Return the code of a redirect. Raises ``Wrong`` unless it leads to the client with code, state and iss alone."""
     where = urlsplit(answer.field("location"))
     told = dict(parse_qsl(where.query, strict_parsing=True)) if where.query else {}
@@ -105,8 +113,6 @@ def code_in(answer: Reply, *, state: str, issuer: str) -> str:
         raise Wrong("sign-in: a redirect to elsewhere")
     if set(told) != {"code", "state", "iss"} or told["state"] != state or told["iss"] != issuer:
         raise Wrong("sign-in: not code, state and iss")
-    if not any(name.endswith("sso") for name in answer.cookies()):
-        raise Wrong("sign-in: no SSO cookie")
     return told["code"]
 
 
