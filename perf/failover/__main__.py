@@ -5,17 +5,20 @@ nginx, in network namespaces of their own. Exit status: 0 every promise was kept
 early, which the report tells; 2 something did not start; 130 interrupted.
 """
 
+import shutil
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Final
 
 from perf import runner
 from perf.failover import history
 from perf.failover.applications import USERS
 from perf.failover.cases import CASES, Round, everything, run
+from perf.failover.machines import install_patroni
 from perf.failover.people import PEOPLE
 from perf.failover.report import finding
 from perf.failover.site import ROUTES, site
@@ -25,6 +28,7 @@ from perf.rig.arguments import whole_number
 from perf.rig.console import leave_by_interrupt, say, status_of
 from perf.rig.log_lines import quoted
 from perf.rig.processes import StartError
+from perf.runner import RESULTS
 
 HYPOTHESIS = (
     "A lost primary costs at most 25 s (Patroni's least ttl is 20), a switchover 3 s; nothing that was acknowledged is "
@@ -33,6 +37,7 @@ HYPOTHESIS = (
 )
 #: People who have a session before a case begins, one for each.
 _PEOPLE_OF_A_ROUND = PEOPLE + USERS
+LOGS: Final = "failover-logs"  # folder of a run's logs, below perf/results/raw: of rounds that broke a promise
 #: Lines of the servers' logs that the report quotes, the most frequent ones.
 _MOST_QUOTED = 10
 
@@ -53,18 +58,22 @@ def main() -> int:
     names = given.names or list(CASES)
 
     def status() -> int:
-        history.fetch()  # there is no other network afterwards
-        network.enter()
-        found = runner.keep(
-            "failover", HYPOTHESIS, lambda: _run(names, quick=given.quick, rounds=given.rounds),
-            quick=given.quick, update_readme=given.update_readme, saved=not given.names,
-        )  # fmt: skip
+        with tempfile.TemporaryDirectory(prefix="ironauth-failover-") as made:
+            folder = Path(made)
+            folder.chmod(0o711)  # PostgreSQL's own user passes through
+            history.fetch()  # there is no other network afterwards
+            install_patroni(folder)
+            network.enter()
+            found = runner.keep(
+                "failover", HYPOTHESIS, lambda: _run(names, folder, quick=given.quick, rounds=given.rounds),
+                quick=given.quick, update_readme=given.update_readme, saved=not given.names,
+            )  # fmt: skip
         return 0 if found.kept else 1
 
     return status_of(status)
 
 
-def _run(names: Sequence[str], *, quick: bool, rounds: int) -> Finding:
+def _run(names: Sequence[str], folder: Path, *, quick: bool, rounds: int) -> Finding:
     plan = [
         (name, route)
         for route in (ROUTES[:1] if quick else ROUTES)
@@ -72,8 +81,6 @@ def _run(names: Sequence[str], *, quick: bool, rounds: int) -> Finding:
         for _ in range(rounds or (1 if quick else CASES[name].rounds))
     ]
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ironauth-failover-")))
-        folder.chmod(0o711)  # PostgreSQL's own user passes through
         say("compiling the judge, and preparing three database machines, two nodes and nginx")
         history.build(folder)
         place = site(folder, stack, people=_PEOPLE_OF_A_ROUND * len(plan) + 1, workers=1)
@@ -87,7 +94,7 @@ def _run(names: Sequence[str], *, quick: bool, rounds: int) -> Finding:
                 if not seen:
                     raise
                 ended = f"the run ended at round {number} of {len(plan)}, {name} by {route}: {error}"
-                say(f"wrong: {ended}")
+                say(f"wrong: {ended}; logs: {_keep_logs(folder, f'{number}-{name}')}")
                 break
             seen.append(one)
             cost = f"{one.gap_s:.1f} s, {one.unavailable} answers 503"
@@ -95,11 +102,24 @@ def _run(names: Sequence[str], *, quick: bool, rounds: int) -> Finding:
             say(f"{number} of {len(plan)}: {name} by {route}: {cost}, {judged}")
             for text in one.broken[:5]:
                 say(f"wrong: {text}")
+            if one.broken:
+                say(f"logs: {_keep_logs(folder, f'{number}-{name}')}")
         found = finding(seen, versions, ended=ended)
         errors = [line for node in place.nodes for line in node.errors()]
         counted = Counter(map(quoted, errors)).most_common(_MOST_QUOTED)
         found.notes = [*found.notes, *(f"in the log: {line}, {times} times" for line, times in counted)]
         return found
+
+
+def _keep_logs(folder: Path, name: str) -> Path:
+    """Copy what the machines and nodes wrote so far, and the history; return where it is."""
+    kept = RESULTS / "raw" / LOGS / name
+    for file in (*folder.glob("*.log"), *folder.glob("*/*.log"), folder / "history.jsonl"):
+        if file.exists():
+            target = kept / file.relative_to(folder)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(file, target)
+    return kept
 
 
 if __name__ == "__main__":

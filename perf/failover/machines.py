@@ -7,6 +7,7 @@ import secrets
 import shutil
 import signal
 import subprocess
+import sys
 import time
 import urllib.error
 import urllib.request
@@ -27,12 +28,29 @@ HAPROXY_PORT: Final = 5000
 START_S: Final = 90.0  # for a cluster of three, made from nothing on two cores
 _USER: Final = "postgres"
 _POLL_S: Final = 0.1
+#: What is installed there is named by the kit, with its hash; Debian's package brings what it imports, and its unit.
+PATRONI: Final = "patroni"
+INSTALL_S: Final = 120
 _KINDS: Final = ("etcd", "patroni", "redis", "sentinel")
 
 
 def addresses() -> list[str]:
     """Return the machines' addresses on the link of the databases."""
     return [network.address("postgres", host) for host in NAMES]
+
+
+def install_patroni(folder: Path) -> None:
+    """Install the kit's Patroni into ``folder`` as an operator does, from the package index.
+
+    Raises:
+        StartError: The package index gave something else, or nothing.
+    """
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"]
+    command += ["--root-user-action=ignore", "--target", str(folder / PATRONI), "--no-deps", "--require-hashes"]
+    command += ["--requirement", str(ROOT / "deploy" / "patroni" / "requirements.txt")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_S, check=False)
+    if done.returncode:
+        raise StartError(f"Patroni was not installed: {done.stderr[:1000]}")
 
 
 class DatabaseMachine:
@@ -153,6 +171,7 @@ class DatabaseMachine:
             ("/var/run/postgresql", str(folder)),
             ("/var/lib/etcd/ironauth", f"{folder}/etcd"),
             ("/var/lib/redis", str(folder)),
+            ("/opt/patroni", str(folder.parent / PATRONI)),
             ("mode: automatic", "mode: off"),  # of the watchdog: the machines share one kernel
             ("database-1\n", f"{self.name}\n"),
         ]

@@ -38,6 +38,7 @@ class ClusterSite(Site):
             "IRONAUTH_ISSUER": self.issuer,
             "IRONAUTH_TRUSTED_PROXIES": network.address("web"),
             "IRONAUTH_ACCESS_LOG": "0",
+            "IRONAUTH_MAX_SESSIONS_PER_USER": "1000",  # the two at the application sign in again and again
             "DATABASE_URL": self.cluster.url("libpq"),
             "REDIS_URL": f"redis+sentinel://{sentinels}/ironauth/0",
         }  # fmt: skip

@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -218,6 +219,17 @@ def test_a_code_that_is_presented_twice(name: str, monkeypatch: pytest.MonkeyPat
     assert not lives
     assert seen.forks == forks
     assert [(one.act, one.outcome) for one in history.operations] == noted
+
+
+def test_the_kit_names_a_patroni_that_looks_before_it_takes_the_key() -> None:
+    """3.0.2 takes the key in etcd from its successor; the unit finds the one that is installed by the kit's command."""
+    kit = ROOT / "deploy" / "patroni"
+    wanted = (kit / "requirements.txt").read_text(encoding="utf-8")
+    version = re.search(r"^patroni==(\d+)\.(\d+)\.(\d+) \\\n +--hash=sha256:[0-9a-f]{64}$", wanted, re.MULTILINE)
+    assert version is not None
+    assert tuple(map(int, version.groups())) >= (3, 0, 3)
+    (target,) = re.findall(r"--target (\S+)", wanted)
+    assert f"PYTHONPATH={target}" in (kit / "node.env").read_text(encoding="utf-8").splitlines()
 
 
 @pytest.mark.live
