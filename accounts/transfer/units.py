@@ -2,8 +2,10 @@
 
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
 from typing import Final, NamedTuple
 
+from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.db.models import Exists, OuterRef, QuerySet
 
@@ -192,9 +194,13 @@ def _link_anew(user_id: uuid.UUID, person: Person, here: Known) -> frozenset[Not
 
 
 def untouched(users: "QuerySet[User]") -> "QuerySet[User]":
-    """Return those of ``users`` who have done nothing here: no act of theirs is in the trail, and no sign-in."""
+    """Return those of ``users`` who have done nothing here: no act of theirs is in the trail, and no sign-in.
+
+    Nobody whose import is older than the trail: it may have forgotten what they did.
+    """
     own = AuditEvent.objects.filter(actor_id=OuterRef("pk"), outcome=Outcome.SUCCESS)
-    return users.filter(~Exists(own), last_login=None)
+    remembered = clock.now() - timedelta(days=settings.IRONAUTH_AUDIT_KEEP_DAYS)
+    return users.filter(~Exists(own), last_login=None, imported__run__started_at__gt=remembered)
 
 
 def finish(run: UserImport, counts: Mapping[str, int]) -> None:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from accounts.passwords import hashing
 from accounts.transfer import units
 from accounts.transfer.models import ImportedUser, UserImport
 from accounts.users.models import User
+from ironauth.infrastructure.core import clock
 
 pytestmark = pytest.mark.django_db
 
@@ -244,6 +246,22 @@ def test_undo_keeps_who_has_signed_in(run: Import, capsys: pytest.CaptureFixture
     assert AuditEvent.objects.get(event=Event.IMPORT_UNDONE).details["deleted"] == 1
     first.refresh_from_db()
     assert first.undone_at is not None
+
+
+@pytest.mark.parametrize(("days_ago", "forgotten"), [(29, False), (31, True)])
+def test_an_import_older_than_the_trail(
+    run: Import, settings: Settings, capsys: pytest.CaptureFixture[str], *, days_ago: int, forgotten: bool
+) -> None:
+    """The trail may have forgotten who has signed in since: nobody is overwritten or deleted any more."""
+    settings.IRONAUTH_AUDIT_KEEP_DAYS = 30
+    run(row(1, name="Ann"))
+    UserImport.objects.update(started_at=clock.now() - timedelta(days=days_ago))
+    first = UserImport.objects.get()
+    assert run(row(1, name="Other"), options=("--update",)) == {"in_use" if forgotten else "updated": ["1"]}
+    assert User.objects.get().name == ("Ann" if forgotten else "Other")
+    call_command("import_users", "--undo", str(first.pk))
+    assert f"{1 - forgotten} accounts deleted; {forgotten:d} kept" in capsys.readouterr().out
+    assert User.objects.exists() is forgotten
 
 
 def test_batches(run: Import, monkeypatch: pytest.MonkeyPatch) -> None:
