@@ -1,16 +1,19 @@
 """Where a provider is asked, and its keys: fetched by its issuer (OpenID Connect Discovery 1.0) and kept for a while.
 
-Keys rotate: a token of an unknown key has them fetched again, at most once a minute.
+Keys rotate: a token of an unknown key has them fetched again, at most once a minute. Who asks for something that is on
+its way waits for that: anybody can send tokens of keys that do not exist, a thousand at once.
 """
 
 import time
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 from uuid import UUID
 
 from accounts.federation.errors import UpstreamUnavailable
 from accounts.federation.kinds.kind import DISCOVERY, TENANT, Endpoints, ProviderKind
+from ironauth.infrastructure.threads.single_flight import SingleFlight
 from tokens.clients import assertion
 from tokens.clients.keys import problem_of_key
 from tokens.upstream import exchange
@@ -36,6 +39,7 @@ class _Kept(NamedTuple):
 
 _endpoints: dict[tuple[UUID, str], _Kept] = {}
 _keys: dict[str, _Kept] = {}
+_flights: Final = SingleFlight()
 
 
 async def endpoints(provider_id: UUID, issuer: str, kind: ProviderKind) -> Endpoints:
@@ -53,8 +57,8 @@ async def endpoints(provider_id: UUID, issuer: str, kind: ProviderKind) -> Endpo
         return kind.endpoints
     kept = _endpoints.get((provider_id, issuer))
     if kept is None or time.monotonic() - kept.fetched_at >= KEEP_S:
-        kept = _Kept(await fetched(issuer), time.monotonic())
-        _endpoints[provider_id, issuer] = kept
+        fresh = await _flights.join(issuer, 0, partial(fetched, issuer))
+        kept = _endpoints[provider_id, issuer] = _Kept(fresh, time.monotonic())
     found: Endpoints = kept.value
     return found
 
@@ -113,18 +117,25 @@ async def keys(uri: str, *, newer_than: float = 0.0) -> tuple[list[ProviderKey],
     stale = kept is None or now - kept.fetched_at >= KEEP_S
     lacking = kept is not None and kept.fetched_at <= newer_than and now - kept.fetched_at >= KEYS_GAP_S
     if stale or lacking:
-        document = await exchange.get(uri)
-        found = document.get("keys") if isinstance(document, dict) else None
-        if not isinstance(found, list):
-            raise UpstreamUnavailable("keys")
-        usable = [
-            ProviderKey(key, assertion.public_key(key))
-            for key in found[:MOST_KEYS]
-            if isinstance(key, dict) and not _is_unusable(key)
-        ]
-        kept = _keys[uri] = _Kept(usable, now)
+        kept = await _flights.join(uri, 0, partial(_fetch_keys, uri))
     assert kept is not None
     return kept.value, kept.fetched_at
+
+
+async def _fetch_keys(uri: str) -> _Kept:
+    """Fetch the keys at an address, and keep those that are of a form we know."""
+    now = time.monotonic()
+    document = await exchange.get(uri)
+    found = document.get("keys") if isinstance(document, dict) else None
+    if not isinstance(found, list):
+        raise UpstreamUnavailable("keys")
+    usable = [
+        ProviderKey(key, assertion.public_key(key))
+        for key in found[:MOST_KEYS]
+        if isinstance(key, dict) and not _is_unusable(key)
+    ]
+    kept = _keys[uri] = _Kept(usable, now)
+    return kept
 
 
 def forget() -> None:

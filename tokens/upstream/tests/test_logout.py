@@ -1,5 +1,6 @@
 """Logout that a provider starts (OpenID Connect Back-Channel Logout 1.0): what ends, and which tokens end nothing."""
 
+import asyncio
 import json
 import time
 from typing import Any
@@ -137,6 +138,27 @@ async def test_another_providers_token_ends_nothing(api: httpx.AsyncClient, tell
     assert is_in(await through(api, telling))
     path = "/oauth/upstream/other/logout"
     assert (await api.post(path, data={"logout_token": logout_token(telling)})).status_code == 200
+    assert await live() == ["there-1"]
+
+
+@pytest.mark.parametrize("up", [True, False])
+async def test_many_tokens_of_unknown_keys(
+    api: httpx.AsyncClient, telling: FakeProvider, monkeypatch: pytest.MonkeyPatch, *, up: bool
+) -> None:
+    """Anybody may send them: what comes at the same time has the keys fetched once, also when nothing comes back."""
+    assert is_in(await through(api, telling))
+    uri = f"{telling.issuer}/jwks"
+    long_ago = time.monotonic() - discovery.KEYS_GAP_S
+    discovery._keys[uri] = discovery._keys[uri]._replace(fetched_at=long_ago)
+    telling.asked.clear()
+    telling.delay_s = 0.5
+    if not up:
+        monkeypatch.setattr(telling, "documents", dict)
+    forged = {"logout_token": logout_token(telling, key=STRANGERS_KEY, header={"kid": "none"})}
+    for fetched in (1, 1 if up else 2):
+        answers = await asyncio.gather(*(api.post(LOGOUT, data=forged) for _ in range(10)))
+        assert {answer.status_code for answer in answers} == {400 if up else 503}
+        assert telling.asked == ["/jwks"] * fetched
     assert await live() == ["there-1"]
 
 
