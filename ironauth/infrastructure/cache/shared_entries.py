@@ -179,11 +179,10 @@ class L2:
         """Return whether Redis has taken what waits."""
         waiting, self._waiting = self._waiting, {}
         entries = [
-            (self._name(key), _sealed(key, entry), int(min(life, LONGEST_S) * 1000))
+            (self._name(key), sealed, int(min(life, LONGEST_S) * 1000))
             for key, entry in waiting.items()
-            if (life := entry.expires_at - clock.unix()) >= GATHER_S
+            if (life := entry.expires_at - clock.unix()) >= GATHER_S and (sealed := _sealed(key, entry)) is not None
         ]
-
         if not entries or await self._remote.aput(entries):
             return True
         self._again_at = time.monotonic() + PAUSE_S
@@ -227,11 +226,17 @@ def _judged(shared: SharedEntry[Any], key: str) -> float:
     return time.monotonic() - age - AHEAD_S
 
 
-def _sealed(key: str, entry: L1Entry) -> bytes:
-    """Return the entry behind a MAC of the master keys: who can write to Redis cannot make one."""
+def _sealed(key: str, entry: L1Entry) -> bytes | None:
+    """Return the entry behind a MAC of the master keys: who can write to Redis cannot make one.
+
+    None: MessagePack cannot hold its value. A stranger's JSON may have a number of more than 64 bits.
+    """
     read_at = clock.unix() - (time.monotonic() - entry.checked_at)
     shared = SharedEntry(key, entry.as_of or 0, read_at, entry.expires_at, entry.tags, entry.value)
-    payload = msgspec.msgpack.encode(shared)
+    try:
+        payload = msgspec.msgpack.encode(shared)
+    except OverflowError:
+        return None
     return mac(_PURPOSE, payload) + payload
 
 

@@ -404,6 +404,16 @@ async def test_what_is_shared_while_redis_is_told_goes_out_too(monkeypatch: pyte
     assert not worker.l2._waiting
 
 
+async def test_what_cannot_be_written_down_is_left_out() -> None:
+    """A number of more than 64 bits, which a stranger's document may have: the entries beside it go out."""
+    liar = Liar()
+    worker = Worker(liar, 10)
+    for number, value in enumerate(({"n": 2**64 - 1}, {"n": 2**64}, {"n": -(2**63) - 1}, {"n": -(2**63)})):
+        worker.l2.share(f"k{number}", L1Entry(value, time.monotonic(), 10, (), clock.unix() + 60))
+    await worker.l2.sent()
+    assert list(liar.stored) == ["ironauth:e:k0", "ironauth:e:k3"]
+
+
 async def test_entries_leave_room_for_counts(a: Worker) -> None:
     """A Redis that is three quarters full gets no more of them; one that has room, or no bound, does."""
     client = a.remote.aclient()
