@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 from django.core.management import get_commands, load_command_class
 
 from ironauth.infrastructure.http import guard
@@ -40,6 +41,17 @@ def test_postgres_has_room_for_poolers_and_people() -> None:
     assert _number("pgbouncer/pgbouncer.ini", "idle_transaction_timeout") < _number(
         "postgres/postgresql.conf", "idle_in_transaction_session_timeout"
     )
+
+
+def test_patroni_sets_postgres_as_the_file_for_one_machine_does() -> None:
+    """Durability and a log without data of people are the same; it has room for two nodes of four workers."""
+    written = (DEPLOY / "postgres" / "postgresql.conf").read_text(encoding="utf-8")
+    one = {name: value.strip("'") for name, value in re.findall(r"^(\w+) = (\S+)", written, re.MULTILINE)}
+    kit = yaml.safe_load((DEPLOY / "patroni" / "patroni.yml").read_text(encoding="utf-8"))
+    several = {name: str(value) for name, value in kit["bootstrap"]["dcs"]["postgresql"]["parameters"].items()}
+    assert {name: several[name] for name in one} == one | {"max_connections": several["max_connections"]}
+    workers, each, reserved = 2 * 4 + 1, 8 + 5, 3 + 10  # one more while a worker is renewed
+    assert workers * each + reserved <= int(several["max_connections"])
 
 
 def test_nginx_and_the_server_agree() -> None:
