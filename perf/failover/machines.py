@@ -61,28 +61,28 @@ class DatabaseMachine:
         self.number = machine.host - min(NAMES) + 1
         self.name = f"database-{self.number}"
         self.address = machine.address("postgres")
-        self._folder = folder / machine.name
+        self.folder = folder / machine.name
         self._passwords = passwords
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
-        self._folder.mkdir()
-        shutil.chown(self._folder, _USER)
+        self.folder.mkdir()
+        shutil.chown(self.folder, _USER)
         self._write()
         stack.callback(self.kill)
 
     # ------------------------------------------------------------ processes
-    def start(self, *kinds: str) -> None:
-        """Start what does not run: everything, or the kinds that are named."""
+    def start(self, *kinds: str, **settings: str) -> None:
+        """Start what does not run: everything, or the kinds that are named, with ``settings`` in the environment."""
         for kind in kinds or _KINDS:
             running = self._processes.get(kind)
             if running is None or running.poll() is not None:
                 command, environment = self._command(kind)
-                with (self._folder / f"{kind}.log").open("ab") as log:
+                with (self.folder / f"{kind}.log").open("ab") as log:
                     self._processes[kind] = subprocess.Popen(
                         self.machine.within(
                             "setpriv", f"--reuid={_USER}", f"--regid={_USER}", "--init-groups", *command
                         ),
-                        env=environment,
-                        cwd=self._folder,
+                        env=environment | settings,
+                        cwd=self.folder,
                         stdin=subprocess.DEVNULL,
                         stdout=log,
                         stderr=log,
@@ -106,6 +106,12 @@ class DatabaseMachine:
             if process is not None:
                 process.wait()
 
+    def stop(self, kind: str) -> None:
+        """End one of them as its unit does, and PostgreSQL with Patroni."""
+        process = self._processes.pop(kind)
+        process.terminate()
+        process.wait(timeout=60)
+
     def hold_back_wal(self) -> None:
         """Send nothing to replicas any more, as a network that stalls; ends with the machine."""
         for pid in self._postgres_processes():
@@ -115,7 +121,7 @@ class DatabaseMachine:
 
     def _postgres_processes(self) -> list[int]:
         try:
-            pid = int((self._folder / "data" / "postmaster.pid").read_text().split("\n", 1)[0])
+            pid = int((self.folder / "data" / "postmaster.pid").read_text().split("\n", 1)[0])
         except (OSError, ValueError):
             return []
         try:
@@ -162,7 +168,7 @@ class DatabaseMachine:
 
     # ------------------------------------------------------------ files of deploy/, with the laboratory's addresses
     def _write(self) -> None:
-        folder = self._folder
+        folder = self.folder
         binaries = Path(find_binary("pg_controldata", "postgresql")).parent
         ours = [
             ("/var/lib/postgresql/ironauth", f"{folder}/data"),
@@ -193,23 +199,24 @@ class DatabaseMachine:
             target.write_text(text, encoding="utf-8")
             shutil.chown(target, _USER)
 
-    def _environment(self, file: str) -> dict[str, str]:
-        lines = (self._folder / file).read_text(encoding="utf-8").splitlines()
+    def environment(self, file: str) -> dict[str, str]:
+        """Return the variables of one of its files, and the passwords."""
+        lines = (self.folder / file).read_text(encoding="utf-8").splitlines()
         said = dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
         home = pwd.getpwnam(_USER).pw_dir
         return {"PATH": os.environ.get("PATH", os.defpath), "HOME": home, **said, **self._passwords}
 
     def _command(self, kind: str) -> tuple[list[str], dict[str, str]]:
         if kind == "etcd":
-            return [find_binary("etcd", "etcd-server")], self._environment("etcd.env")
+            return [find_binary("etcd", "etcd-server")], self.environment("etcd.env")
         if kind == "patroni":
-            return [find_binary("patroni", "patroni"), str(self._folder / "patroni.yml")], self._environment("node.env")
+            return [find_binary("patroni", "patroni"), str(self.folder / "patroni.yml")], self.environment("node.env")
         server = find_binary("redis-server", "redis-server")
         if kind == "sentinel":
-            return [server, str(self._folder / "sentinel.conf"), "--sentinel"], dict(os.environ)
+            return [server, str(self.folder / "sentinel.conf"), "--sentinel"], dict(os.environ)
         command = [server, "--port", "6379", "--bind", self.address, "--protected-mode", "no", "--save", ""]
-        command += ["--appendonly", "no", "--dir", str(self._folder)]
-        if self.number != 1 and not (self._folder / "redis.log").exists():
+        command += ["--appendonly", "no", "--dir", str(self.folder)]
+        if self.number != 1 and not (self.folder / "redis.log").exists():
             command += ["--replicaof", addresses()[0], "6379"]
         return command, dict(os.environ)
 
@@ -369,15 +376,8 @@ class Cluster:
             time.sleep(_POLL_S)
 
     def _make_database(self) -> None:
-        command = [
-            find_binary("psql", "postgresql-client"),
-            "-h",
-            self.machines[0].address,
-            "-U",
-            "postgres",
-            "-d",
-            "postgres",
-        ]
+        command = [find_binary("psql", "postgresql-client"), "-h", self.machines[0].address, "-U", "postgres"]
+        command += ["-d", "postgres"]
         network.run("env", f"PGPASSWORD={self.password}", *command, "-qc", "CREATE DATABASE ironauth")
 
     def _haproxy(self, folder: Path, stack: ExitStack) -> None:
