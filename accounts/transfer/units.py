@@ -157,6 +157,7 @@ def _update(people: Iterable[Person], here: Known) -> dict[str, Written]:
     """Write what the source says now about people imported before who have not signed in since."""
     by_id = {here.by_external_id[person.external_id]: person for person in people}
     rows = {user.pk: user for user in untouched(User.objects.filter(pk__in=by_id).select_for_update(of=("self",)))}
+    stopped = _stopped(user for user in rows.values() if not user.is_active and by_id[user.pk].is_active)
     written = {}
     for user_id, person in by_id.items():
         user = rows.get(user_id)
@@ -167,7 +168,7 @@ def _update(people: Iterable[Person], here: Known) -> dict[str, Written]:
         changed = [
             name
             for name in ("name", *fitting(person.profile), "is_active", *(["password"] if person.password_hash else []))
-            if getattr(user, name) != getattr(fresh, name)
+            if getattr(user, name) != getattr(fresh, name) and not (name == "is_active" and user_id in stopped)
         ]
         if fresh.email_verified_at and not user.email_verified_at and user.email_key == fresh.email_key:
             changed.append("email_verified_at")
@@ -179,6 +180,16 @@ def _update(people: Iterable[Person], here: Known) -> dict[str, Written]:
         outcome = UPDATED if changed or Note.IDENTITY_LINKED in notes else UNCHANGED
         written[person.external_id] = Written(outcome, user_id, notes)
     return written
+
+
+def _stopped(users: Iterable[User]) -> set[uuid.UUID | None]:
+    """Return those of ``users`` that staff have deactivated: whether they come back, the source does not decide.
+
+    One query, none for nobody.
+    """
+    ids = [user.pk for user in users]
+    ends = AuditEvent.objects.filter(user_id__in=ids, event=Event.USER_CHANGED, details__is_active=False)
+    return set(ends.values_list("user_id", flat=True)) if ids else set()
 
 
 def _link_anew(user_id: uuid.UUID, person: Person, here: Known) -> frozenset[Note]:
@@ -196,11 +207,13 @@ def _link_anew(user_id: uuid.UUID, person: Person, here: Known) -> frozenset[Not
 def untouched(users: "QuerySet[User]") -> "QuerySet[User]":
     """Return those of ``users`` who have done nothing here: no act of theirs is in the trail, and no sign-in.
 
-    Nobody whose import is older than the trail: it may have forgotten what they did.
+    Nobody whose import is older than the trail: it may have forgotten what they did. Nobody who is being deleted, as
+    the owner of a mailbox can have it: they would be let in again, and stay for good.
     """
     own = AuditEvent.objects.filter(actor_id=OuterRef("pk"), outcome=Outcome.SUCCESS)
     remembered = clock.now() - timedelta(days=settings.IRONAUTH_AUDIT_KEEP_DAYS)
-    return users.filter(~Exists(own), last_login=None, imported__run__started_at__gt=remembered)
+    here = users.filter(~Exists(own), last_login=None, pending_deletion__isnull=True)
+    return here.filter(imported__run__started_at__gt=remembered)
 
 
 def finish(run: UserImport, counts: Mapping[str, int]) -> None:

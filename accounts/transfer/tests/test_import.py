@@ -17,7 +17,11 @@ from accounts.audit.models import AuditEvent
 from accounts.audit.recording import Event
 from accounts.mfa.totp import codes as totp
 from accounts.mfa.totp.models import TotpFactor
+from accounts.outbox import tokens as email_tokens
+from accounts.outbox.models import EmailToken
 from accounts.passwords import hashing
+from accounts.privacy import units as deletions
+from accounts.staff import units as staff_units
 from accounts.transfer import units
 from accounts.transfer.models import ImportedUser, UserImport
 from accounts.users.models import User
@@ -262,6 +266,40 @@ def test_an_import_older_than_the_trail(
     call_command("import_users", "--undo", str(first.pk))
     assert f"{1 - forgotten} accounts deleted; {forgotten:d} kept" in capsys.readouterr().out
     assert User.objects.exists() is forgotten
+
+
+@pytest.mark.parametrize("by_staff", [True, False])
+def test_deactivated_by_staff(run: Import, by_staff: bool) -> None:
+    """The source brings back who was inactive there; all else is brought up to date."""
+    run(row(1, is_active=by_staff))
+    user = User.objects.get()
+    if by_staff:
+        staff = User.objects.create_superuser("staff@example.com", "a staple of horses")
+        staff_units.update_user(actor_id=staff.pk, user_id=user.pk, values={"is_active": False})
+    assert run(row(1, name="Ann"), options=("--update",)) == {"updated": ["1"]}
+    user.refresh_from_db()
+    assert (user.name, user.is_active) == ("Ann", not by_staff)
+
+
+def test_being_deleted(run: Import) -> None:
+    """The owner of the mailbox has ended the account: an update does not bring it back, and its end comes."""
+    run(row(1, email_verified=False))
+    user = User.objects.get()
+    found = email_tokens.find(_link(user), email_tokens.Purpose.VERIFY_EMAIL)
+    assert found is not None
+    deletions.disown(found=found)
+    assert run(row(1, name="Ann", is_active=True), options=("--update",)) == {"in_use": ["1"]}
+    user.refresh_from_db()
+    assert (user.name, user.is_active) == ("", False)
+    call_command("import_users", "--undo", str(UserImport.objects.earliest("pk").pk))
+    with clock.shifted(8 * 86_400):
+        assert deletions.purge_due(10).gone == 1
+
+
+def _link(user: User) -> str:
+    """Return the token of a message to somebody."""
+    token_id = email_tokens.issue(purpose=email_tokens.Purpose.VERIFY_EMAIL, user_id=user.pk)
+    return email_tokens.text(EmailToken.objects.get(pk=token_id))
 
 
 def test_batches(run: Import, monkeypatch: pytest.MonkeyPatch) -> None:
