@@ -173,11 +173,11 @@ CASES: Final = {
     "node": Case("one IronAuth node is cut off from everything", _cut_node, 14.0, 2),
     "asynchronous": Case(
         "without synchronous_mode, which is not how the kit is set up: the machine of the primary is lost (kill -9)",
-        _lose_primary, 25.0, 5, asynchronous=True,
+        _lose_primary, 25.0, 2, asynchronous=True,
     ),
     "asynchronous_behind": Case(
         f"without synchronous_mode: the primary is lost when its replicas have got nothing for {BEHIND_S:g} s",
-        _lose_primary_ahead, 25.0, 5, asynchronous=True,
+        _lose_primary_ahead, 25.0, 2, asynchronous=True,
     ),
 }  # fmt: skip
 
