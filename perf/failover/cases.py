@@ -122,6 +122,12 @@ def _cut_primary(site: ClusterSite) -> DatabaseMachine:
     return cut
 
 
+def _freeze_primary(site: ClusterSite) -> DatabaseMachine:
+    frozen = site.cluster.primary
+    frozen.freeze()
+    return frozen
+
+
 def _lose_etcd(site: ClusterSite) -> DatabaseMachine:
     lost = site.cluster.replicas[0]
     lost.kill("etcd")
@@ -163,6 +169,9 @@ CASES: Final = {
     "primary": Case("the machine of the primary is lost (kill -9 of everything on it)", _lose_primary, 25.0, 10),
     "switchover": Case("switchover", _switch_over, 3.0, 5),
     "cut": Case("the primary is cut off from everybody", _cut_primary, 25.0, 2, refuses_writes=True),
+    "frozen": Case(
+        "the machine of the primary stands still, and goes on when another took over", _freeze_primary, 30.0, 2,
+    ),
     "etcd": Case("one etcd of three is lost", _lose_etcd, 2.0, 2),
     "etcd_majority": Case(
         "two etcds of three are lost, and one is back after 30 s (counted from then)", _lose_two_etcds, 10.0, 2,
@@ -280,6 +289,7 @@ def _mend(site: ClusterSite, broken: DatabaseMachine | None) -> None:
     site.b.machine.heal("web", "postgres", "redis")
     if broken is not None:
         broken.machine.heal("postgres")
+        broken.thaw()
     for machine in site.cluster.machines:
         machine.start()
 

@@ -119,6 +119,20 @@ class DatabaseMachine:
                 if b"walsender" in Path(f"/proc/{pid}/cmdline").read_bytes():
                     os.kill(pid, signal.SIGSTOP)
 
+    def freeze(self) -> None:
+        """Stop everything, as a virtual machine whose host moves it; connections to it stay, and nothing answers."""
+        self._signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Go on where it was stopped; nothing happens where it was not."""
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: signal.Signals) -> None:
+        members = [pid for process in self._processes.values() for pid in process_tree(process.pid)]
+        for pid in {*members, *self._postgres_processes()}:
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
+
     def _postgres_processes(self) -> list[int]:
         try:
             pid = int((self.folder / "data" / "postmaster.pid").read_text().split("\n", 1)[0])

@@ -16,6 +16,7 @@ from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, Error, connections, reset_queries
 from django.db.utils import ConnectionHandler
 
+from ironauth.infrastructure.db.silence import waits
 from ironauth.infrastructure.telemetry.logs import get_logger
 from ironauth.infrastructure.threads.executor import BoundedExecutor
 
@@ -157,8 +158,11 @@ class Replica:
                 self._marks.note(now, reached)
         try:
             async with asyncio.timeout(max(until - time.monotonic(), 0.0) * SHARE):
-                found = await asyncio.get_running_loop().run_in_executor(self.executor, self._perform, unit, least)
+                found = await asyncio.get_running_loop().run_in_executor(
+                    self.executor, self._perform, unit, least, until
+                )
         except TimeoutError:
+            waits.cut()
             self._rest("slow", REST_S)
             raise NotOnReplica from None
         except _Behind:
@@ -177,9 +181,10 @@ class Replica:
         """Make the replica this thread's one database: whatever a unit of work asks, it asks there."""
         connections[DEFAULT_DB_ALIAS] = self._known.create_connection(DEFAULT_DB_ALIAS)
 
-    def _perform[T](self, unit: Callable[[], T], least: int | None) -> T:
+    def _perform[T](self, unit: Callable[[], T], least: int | None, until: float) -> T:
         if settings.DEBUG:
             reset_queries()
+        waits.begin(until)
         try:
             try:
                 reached = replayed()
@@ -198,6 +203,8 @@ class Replica:
             if getattr(error.__cause__, "sqlstate", None) == "25006":  # read_only_sql_transaction
                 raise RuntimeError("A unit of work for a replica wrote to the database: run it by write()") from error
             raise
+        finally:
+            waits.end()
 
     def _rest(self, why: str, rest_s: float, *, cause: str = "") -> None:
         """Leave the replica alone for a while, and say so once until it is used again."""

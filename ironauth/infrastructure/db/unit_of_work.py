@@ -18,6 +18,7 @@ from ironauth.infrastructure.core.errors import Unavailable
 from ironauth.infrastructure.db import group_commit
 from ironauth.infrastructure.db.faults import Fault, classify, outages
 from ironauth.infrastructure.db.replica import NotOnReplica, Replica, position
+from ironauth.infrastructure.db.silence import waits
 from ironauth.infrastructure.telemetry import metrics
 from ironauth.infrastructure.telemetry.logs import get_logger
 from ironauth.infrastructure.threads.executor import SHUTDOWN_WAIT_S, BoundedExecutor
@@ -85,7 +86,7 @@ class DatabasePool:
     Every thread keeps one connection. SQLite: one writer thread, where units that wait share a commit (`group_commit`),
     and ``threads`` readers, whose connections cannot write. Otherwise ``threads`` threads for both. A unit whose caller
     got Unavailable because of the time limit runs to its end, may commit, and occupies its thread until then: the
-    answer 503 means "not known".
+    answer 503 means "not known". Where the server says nothing any more, `silence` cuts the connection.
     """
 
     def __init__(self, *, threads: int, timeout_s: float, replica: Replica | None = None) -> None:
@@ -222,6 +223,7 @@ class DatabasePool:
         if metrics.recorder is not None:
             metrics.recorder.count("ironauth_pool_refusals", "database")
         get_logger().warning("database_timeout", timeout_s=self._timeout_s, queued=self._readers.queued)
+        waits.cut()
         return Unavailable(retry_after_s=RETRY_AFTER_S)
 
     def _perform[T](self, attempt: "_Attempt[T]", deadline: float) -> T:
@@ -241,6 +243,7 @@ class DatabasePool:
         """Run a unit; once more when that is safe and there is time."""
         # A health check is a query for each unit; `again` below does without.
         connections[DEFAULT_DB_ALIAS].health_check_enabled = False  # type: ignore[attr-defined]  # Django's wrapper has it
+        waits.begin(deadline)
         try:
             try:
                 return attempt.run()
@@ -256,6 +259,7 @@ class DatabasePool:
                 raise
             raise self._failed(error, reader=attempt.reader) from error
         finally:
+            waits.end()
             tidy_connections()
 
     def _failed(self, error: Error, *, reader: bool = False) -> Exception:
