@@ -18,7 +18,7 @@ from perf import runner
 from perf.failover import history
 from perf.failover.applications import USERS
 from perf.failover.cases import CASES, Round, everything, run
-from perf.failover.machines import install_patroni
+from perf.failover.patroni import install_patroni
 from perf.failover.people import PEOPLE
 from perf.failover.report import finding
 from perf.failover.site import ROUTES, site

@@ -170,7 +170,7 @@ CASES: Final = {
     "switchover": Case("switchover", _switch_over, 3.0, 5),
     "cut": Case("the primary is cut off from everybody", _cut_primary, 25.0, 2, refuses_writes=True),
     "frozen": Case(
-        "the machine of the primary stands still, and goes on when another took over", _freeze_primary, 30.0, 2,
+        "the machine of the primary stands still, and goes on when another took over", _freeze_primary, 25.0, 2,
     ),
     "etcd": Case("one etcd of three is lost", _lose_etcd, 2.0, 2),
     "etcd_majority": Case(

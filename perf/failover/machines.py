@@ -7,7 +7,6 @@ import secrets
 import shutil
 import signal
 import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -19,6 +18,7 @@ from typing import Any, Final
 import msgspec
 
 from ironauth.tests.services import find_binary
+from perf.failover.patroni import PATRONI
 from perf.nodes import network
 from perf.rig.processes import StartError, process_tree
 from perf.rig.site_setup import ROOT
@@ -28,29 +28,12 @@ HAPROXY_PORT: Final = 5000
 START_S: Final = 90.0  # for a cluster of three, made from nothing on two cores
 _USER: Final = "postgres"
 _POLL_S: Final = 0.1
-#: What is installed there is named by the kit, with its hash; Debian's package brings what it imports, and its unit.
-PATRONI: Final = "patroni"
-INSTALL_S: Final = 120
 _KINDS: Final = ("etcd", "patroni", "redis", "sentinel")
 
 
 def addresses() -> list[str]:
     """Return the machines' addresses on the link of the databases."""
     return [network.address("postgres", host) for host in NAMES]
-
-
-def install_patroni(folder: Path) -> None:
-    """Install the kit's Patroni into ``folder`` as an operator does, from the package index.
-
-    Raises:
-        StartError: The package index gave something else, or nothing.
-    """
-    command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"]
-    command += ["--root-user-action=ignore", "--target", str(folder / PATRONI), "--no-deps", "--require-hashes"]
-    command += ["--requirement", str(ROOT / "deploy" / "patroni" / "requirements.txt")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_S, check=False)
-    if done.returncode:
-        raise StartError(f"Patroni was not installed: {done.stderr[:1000]}")
 
 
 class DatabaseMachine:

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Final
 
 from ironauth.tests.services import find_binary
-from perf.failover.machines import Cluster, DatabaseMachine, install_patroni
+from perf.failover.machines import Cluster, DatabaseMachine
+from perf.failover.patroni import install_patroni
 from perf.nodes import network
 from perf.rig.console import leave_by_interrupt, say, status_of
 from perf.rig.processes import StartError
