@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 from uuid import UUID
 
+from perf.failover import etcd
 from perf.failover.applications import Users
 from perf.failover.history import History
 from perf.failover.machines import Cluster, DatabaseMachine
@@ -124,6 +125,7 @@ def _cut_primary(site: ClusterSite) -> DatabaseMachine:
 
 def _freeze_primary(site: ClusterSite) -> DatabaseMachine:
     frozen = site.cluster.primary
+    etcd.lead(frozen, site.cluster.machines)  # the worst: an etcd that led counts on from where it stood still
     frozen.freeze()
     return frozen
 
@@ -298,4 +300,5 @@ def everything(cluster: Cluster) -> str:
     """Return the versions of what was started, for the report."""
     said = cluster.primary.status()
     version = int(said.get("server_version", 0))
-    return f"PostgreSQL {version // 10000}.{version % 10000}, Patroni {said.get('patroni', {}).get('version', '')}"
+    patroni = said.get("patroni", {}).get("version", "")
+    return f"PostgreSQL {version // 10000}.{version % 10000}, Patroni {patroni}, etcd {etcd.version()}"

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from ironauth.tests.services import find_binary
+from perf.failover.etcd import etcdctl
 from perf.failover.machines import Cluster, DatabaseMachine
 from perf.failover.patroni import install_patroni
 from perf.nodes import network
@@ -96,7 +97,7 @@ def upgrade(rehearsal: Rehearsal) -> None:
     for machine in rehearsal.cluster.machines:
         _put_aside(machine)
     made.rename(primary.folder / "data")
-    _etcdctl(primary, "del", f"{STATE}initialize")
+    etcdctl(primary, "del", f"{STATE}initialize")
     rehearsal.start_patroni(primary)
 
 
@@ -134,7 +135,7 @@ def back_to_a_point_in_time(rehearsal: Rehearsal) -> None:
     (data / "standby.signal").unlink(missing_ok=True)  # the copy is of a machine that follows
     (data / "recovery.signal").touch()
     _promoted(primary, data)
-    _etcdctl(primary, "del", "--prefix", STATE)
+    etcdctl(primary, "del", "--prefix", STATE)
     rehearsal.forget(1)
     rehearsal.start_patroni(primary)
 
@@ -189,7 +190,7 @@ def _alone(rehearsal: Rehearsal, *, confirmed: bool) -> None:
     left.start("etcd")
     cluster.wait(lambda: bool(_answers(left)), "an etcd alone")
     if not confirmed:
-        _etcdctl(left, "del", f"{STATE}sync")
+        etcdctl(left, "del", f"{STATE}sync")
     cluster.wait(lambda: left.role in ("master", "primary"), "a primary alone")
     rehearsal.write()
     for machine in lost:
@@ -200,7 +201,7 @@ def _alone(rehearsal: Rehearsal, *, confirmed: bool) -> None:
 
 def _answers(machine: DatabaseMachine) -> str:
     with suppress(StartError):
-        return _etcdctl(machine, "get", f"{STATE}initialize")
+        return etcdctl(machine, "get", f"{STATE}initialize")
     return ""
 
 
@@ -208,14 +209,14 @@ def _join(cluster: Cluster, member: DatabaseMachine, new: DatabaseMachine) -> No
     """Make an empty machine one of etcd's and Patroni's, in the place of one of the same name."""
     for folder in ("data", "etcd"):
         shutil.rmtree(new.folder / folder, ignore_errors=True)
-    listed = _etcdctl(member, "member", "list")
+    listed = etcdctl(member, "member", "list")
     if found := re.search(rf"^(\w+), \w+, {new.name},", listed, re.MULTILINE):
-        _etcdctl(member, "member", "remove", found[1])
+        etcdctl(member, "member", "remove", found[1])
     settings: dict[str, str] = {}
 
     def added() -> bool:
         with suppress(StartError):  # "unhealthy cluster", until the last one that came has been there for some seconds
-            told = _etcdctl(member, "member", "add", new.name, f"--peer-urls=http://{new.address}:2380")
+            told = etcdctl(member, "member", "add", new.name, f"--peer-urls=http://{new.address}:2380")
             settings.update(re.findall(r'^(ETCD_\w+)="(.*)"$', told, re.MULTILINE))
         return bool(settings)
 
@@ -240,11 +241,6 @@ def _patronictl(machine: DatabaseMachine, *command: str) -> None:
     settings = [f"{name}={value}" for name, value in machine.environment("node.env").items()]
     program = find_binary("patronictl", "patroni")
     network.run(*machine.machine.within("env", *settings, program, "-c", str(machine.folder / "patroni.yml"), *command))
-
-
-def _etcdctl(machine: DatabaseMachine, *command: str) -> str:
-    program = find_binary("etcdctl", "etcd-client")
-    return network.run("env", "ETCDCTL_API=3", program, f"--endpoints=http://{machine.address}:2379", *command)
 
 
 REHEARSALS: Final[dict[str, Callable[[Rehearsal], None]]] = {
