@@ -130,7 +130,7 @@ def back_to_a_point_in_time(rehearsal: Rehearsal) -> None:
     settings = (data / "postgresql.conf").read_text(encoding="utf-8")
     settings = settings.replace(str(other.folder), str(primary.folder))  # machines of their own have the same folders
     settings += f"restore_command = 'cp {archive}/%f %p'\n"
-    settings += f"recovery_target_time = '{until}'\nrecovery_target_action = 'promote'\n"
+    settings += f"recovery_target_time = '{until}'\nrecovery_target_action = 'pause'\n"
     (data / "postgresql.conf").write_text(settings, encoding="utf-8")
     (data / "standby.signal").unlink(missing_ok=True)  # the copy is of a machine that follows
     (data / "recovery.signal").touch()
@@ -141,16 +141,28 @@ def back_to_a_point_in_time(rehearsal: Rehearsal) -> None:
 
 
 def _promoted(machine: DatabaseMachine, data: Path) -> None:
-    """Let PostgreSQL read the log to its end, alone, and stop it."""
+    """Let PostgreSQL read the log up to the moment, alone; look, go on from there, and stop it."""
     control = str(Path(find_binary("pg_controldata", "postgresql")).parent / "pg_ctl")
     log = str(machine.folder / "restore.log")
     _as_postgres(machine, control, "-D", str(data), "-w", "-l", log, "-o", ALONE, "start")
-    until = time.monotonic() + _PROMOTED_S
-    while (data / "recovery.signal").exists():
-        if time.monotonic() > until:
-            raise StartError(f"the restored PostgreSQL was not promoted in {_PROMOTED_S:.0f} s")
-        time.sleep(0.2)
+    _comes(lambda: "paused" in _asked(machine, "SELECT pg_get_wal_replay_pause_state()"), "at the moment")
+    _asked(machine, "SELECT pg_wal_replay_resume()")
+    _comes(lambda: not (data / "recovery.signal").exists(), "promoted")
     _as_postgres(machine, control, "-D", str(data), "-w", "stop")
+
+
+def _asked(machine: DatabaseMachine, sql: str) -> str:
+    """Return what PostgreSQL answers on the machine itself, where nobody else can reach it."""
+    psql = find_binary("psql", "postgresql-client")
+    return _as_postgres(machine, psql, "--host", str(machine.folder), "--dbname", "postgres", "-tAc", sql)
+
+
+def _comes(there: Callable[[], bool], what: str) -> None:
+    until = time.monotonic() + _PROMOTED_S
+    while not there():
+        if time.monotonic() > until:
+            raise StartError(f"the restored PostgreSQL was not {what} in {_PROMOTED_S:.0f} s")
+        time.sleep(0.2)
 
 
 def another_machine(rehearsal: Rehearsal) -> None:
@@ -232,9 +244,9 @@ def _put_aside(machine: DatabaseMachine) -> None:
     (machine.folder / "data").rename(aside)
 
 
-def _as_postgres(machine: DatabaseMachine, *command: str) -> None:
+def _as_postgres(machine: DatabaseMachine, *command: str) -> str:
     user = ("setpriv", "--reuid=postgres", "--regid=postgres", "--init-groups")
-    network.run(*machine.machine.within("env", f"--chdir={machine.folder}", *user, *command))
+    return network.run(*machine.machine.within("env", f"--chdir={machine.folder}", *user, *command))
 
 
 def _patronictl(machine: DatabaseMachine, *command: str) -> None:
